@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "image/block.h"
+
+#include "base/error.h"
+
+void block_job_carve(struct block_job *j, struct arena *a, uint32_t block_size)
+{
+	j->raw = arena_take(a, block_size, 4096);
+	j->packed = arena_take(a, codec_room(block_size), 64);
+}
+
+const uint8_t *block_payload(const struct block_job *j)
+{
+	return j->record.codec == CODEC_NONE ? j->raw : j->packed;
+}
+
+void block_pack(struct block_job *j, struct block_worker *w, const struct codec *c, int level, id128 image)
+{
+	struct block_record *b = &j->record;
+	size_t n = c->pack(w->memory, level, j->raw, b->raw, j->packed, b->raw - 1);
+
+	b->codec = n ? c->id : CODEC_NONE;
+	b->stored = n ? (uint32_t)n : b->raw;
+	b->level = n ? (uint16_t)level : 0;
+	b->flags = 0;
+	block_record_put(j->bytes, b, block_payload(j), image);
+}
+
+int block_unpack(struct block_job *j, struct block_worker *w, id128 image)
+{
+	const struct block_record *b = &j->record;
+	int r = block_payload_check(j->bytes, j->packed, b->stored, b->number, image);
+
+	if (r != E_OK)
+		return r;
+	const struct codec *c = codec_by_id(b->codec);
+	if (!c || !codec_built_in(c))
+		return fault(E_UNSUPPORTED, 0, "block %llu is packed with %s, which this program was built without",
+			     (unsigned long long)b->number, c ? c->name : "an unknown codec");
+	if (!c->unpack(w->memory, w->size, j->packed, b->stored, j->raw, b->raw))
+		return fault(E_CORRUPT, 0, "block %llu does not expand to its length", (unsigned long long)b->number);
+	return E_OK;
+}

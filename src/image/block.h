@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One block between pages and stream: pack and unpack.  Pure; touches its job and the worker's context only. */
+#ifndef DORMOUSE_IMAGE_BLOCK_H
+#define DORMOUSE_IMAGE_BLOCK_H
+
+#include "base/arena.h"
+#include "image/codec.h"
+#include "image/format.h"
+
+/* A slot of the pipeline. */
+struct block_job {
+	uint8_t *raw;	 /* block size: the pages */
+	uint8_t *packed; /* codec_room(block size): the payload when it is not raw */
+	struct block_record record;
+	uint8_t bytes[BLOCK_RECORD];
+};
+
+/* What one worker has for itself. */
+struct block_worker {
+	uint8_t *memory;
+	size_t size;
+};
+
+void block_job_carve(struct block_job *j, struct arena *a, uint32_t block_size);
+
+/* The payload to store: packed, or raw itself. */
+const uint8_t *block_payload(const struct block_job *j);
+
+/*
+ * Packs record.raw bytes: fills in record and bytes.  A block that does not
+ * shrink keeps codec none and is stored as it is, without a copy.
+ */
+void block_pack(struct block_job *j, struct block_worker *w, const struct codec *c, int level, id128 image);
+
+/* Checks and expands packed (record.stored bytes) to raw.  E_CORRUPT, E_UNSUPPORTED for a codec not built in. */
+int block_unpack(struct block_job *j, struct block_worker *w, id128 image);
+
+#endif

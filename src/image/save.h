@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Saving an image: pages in, a whole image on the area out.  Knows neither the
+ * kernel nor what the disk is.
+ */
+#ifndef DORMOUSE_IMAGE_SAVE_H
+#define DORMOUSE_IMAGE_SAVE_H
+
+#include "base/arena.h"
+#include "base/disk.h"
+#include "image/codec.h"
+#include "image/format.h"
+#include "image/stream.h"
+
+struct save_options {
+	uint32_t page_size, block_size; /* bytes */
+	unsigned threads;		/* 0 = inline */
+	const struct codec *codec;
+	int level;
+	bool reproducible; /* no times or thread counts in the image */
+};
+
+struct save_progress {
+	uint64_t raw, stored; /* bytes so far */
+	uint64_t total;	      /* raw bytes of the whole */
+	uint64_t ns;	      /* since the start */
+};
+
+struct save;
+
+/*
+ * Takes everything a save needs from @a, or only counts when @a counts (then
+ * NULL).  The only place that knows how much memory a save takes.
+ */
+struct save *save_carve(struct arena *a, const struct save_options *o);
+
+/*
+ * The most threads, at most o->threads, whose memory fits in @limit bytes; its
+ * size goes to @size.  E_MEMORY when not even 0 threads fit.
+ */
+int save_plan(struct save_options *o, size_t limit, size_t *size);
+
+/* What a save is made from and to. */
+struct save_input {
+	struct disk *disk;
+	struct page_source *source;
+	struct swap_pages *swap;
+	/* All fields set but pages, places, codecs and sizes of page and block; those are filled in. */
+	struct header *header;
+	const struct fingerprint *fingerprints;
+	/* Called now and then; a code stops the save.  May be NULL. */
+	int (*tick)(void *ctx, const struct save_progress *p);
+	void *tick_ctx;
+};
+
+/*
+ * Writes stream, extents, trailer, mutable sector, sync, fixed header, sync.
+ * Not the mark: what was written is nothing until mark_set() names
+ * h->place (save_header_place()).  Nothing of the area's first page is touched.
+ * E_NOSPACE notes how far it came.  Can be run again after a failure.
+ */
+int save_run(struct save *s, const struct save_input *in);
+uint64_t save_header_place(const struct save *s);
+const struct trailer *save_trailer(const struct save *s);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The stream on its way out: bytes go into buffers of up to 1 MiB; a full
+ * buffer is laid over the next runs of swap pages, a request a run, and
+ * written while the next one fills.
+ *
+ * Swap pages come in runs: one long one, many of 2 MiB scattered over the
+ * device, or single pages.  A buffer that begins on a run of some length is
+ * cut where the run ends, so that later buffers are whole requests; only on
+ * short runs is a buffer made of many.
+ */
+#include "image/stream.h"
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+#include <string.h>
+
+enum {
+	LONG_RUN = 128 << 10,  /* bytes from which a buffer is cut to the run's end */
+	META_PAGES = 64 + 16,  /* extent, header and other pages a reserve leaves room for */
+};
+
+void stream_out_carve(struct stream_out *s, struct arena *a, uint32_t page_size, uint64_t in_flight)
+{
+	uint64_t worst = in_flight + 2 * STREAM_BUFFER + TAKE_BATCH;
+
+	s->page_size = page_size;
+	for (int i = 0; i < STREAM_BUFFERS; i++)
+		stream_buffer_carve(&s->buffer[i], a, page_size);
+	s->places = arena_take(a, TAKE_BATCH / page_size * sizeof *s->places, 16);
+	s->map = arena_take(a, sizeof *s->map, 16);
+	s->record = arena_take(a, RECORD_PAGE, DISK_UNIT);
+	run_ring_carve(&s->ring, a, (uint32_t)div_up(worst, page_size) + 2 * META_PAGES);
+}
+
+void stream_out_start(struct stream_out *s, struct disk *disk, struct swap_pages *swap, id128 image)
+{
+	s->disk = disk;
+	s->swap = swap;
+	s->image = image;
+	s->current = 0;
+	s->position = 0;
+	s->promised = 0;
+	s->full = false;
+	s->map_place = s->first_place = s->map_pages = 0;
+	s->map_check = id64(image);
+	memset(s->map, 0, sizeof *s->map);
+	for (int i = 0; i < STREAM_BUFFERS; i++)
+		s->buffer[i].fill = s->buffer[i].limit = s->buffer[i].ios = 0;
+	run_ring_reset(&s->ring);
+	pthread_mutex_init(&s->lock, NULL);
+}
+
+void stream_out_stop(struct stream_out *s)
+{
+	pthread_mutex_destroy(&s->lock);
+}
+
+/* Bytes that could be appended with the pages held, less what is promised; the lock is held. */
+static bool enough(const struct stream_out *s, uint64_t bytes)
+{
+	uint64_t need = div_up(s->promised + bytes + STREAM_BUFFER, s->page_size) + META_PAGES;
+
+	return s->ring.pages >= need || s->full;
+}
+
+static int take_batch(struct stream_out *s)
+{
+	uint32_t got = 0;
+	int r = s->swap->take(s->swap, s->places, TAKE_BATCH / s->page_size, &got);
+
+	if (r != E_OK)
+		return r;
+	pthread_mutex_lock(&s->lock);
+	run_ring_add(&s->ring, s->places, got, s->page_size);
+	if (got < TAKE_BATCH / s->page_size)
+		s->full = true;
+	pthread_mutex_unlock(&s->lock);
+	return E_OK;
+}
+
+int stream_out_reserve(struct stream_out *s, uint64_t bytes)
+{
+	for (;;) {
+		pthread_mutex_lock(&s->lock);
+		bool done = enough(s, bytes);
+		if (done)
+			s->promised += bytes;
+		pthread_mutex_unlock(&s->lock);
+		if (done)
+			return E_OK;
+		int r = take_batch(s);
+		if (r != E_OK)
+			return r;
+	}
+}
+
+void stream_out_keep_promise(struct stream_out *s, uint64_t promise)
+{
+	pthread_mutex_lock(&s->lock);
+	s->promised -= promise;
+	pthread_mutex_unlock(&s->lock);
+}
+
+static int take_run(struct stream_out *s, uint32_t pages, struct extent *e)
+{
+	pthread_mutex_lock(&s->lock);
+	bool got = run_ring_take(&s->ring, pages, e);
+	pthread_mutex_unlock(&s->lock);
+	return got ? E_OK : E_NOSPACE;
+}
+
+int stream_out_page(struct stream_out *s, uint64_t *place)
+{
+	struct extent e;
+	int r = take_run(s, 1, &e);
+
+	if (r == E_OK)
+		*place = e.start * s->page_size;
+	return r;
+}
+
+static int write_map(struct stream_out *s)
+{
+	uint8_t check[8];
+
+	extent_page_put(s->record, s->map, s->image);
+	put_le64(check, s->map->check);
+	s->map_check = chain_next(s->map_check, check, sizeof check);
+	s->map_pages++;
+	return disk_write(s->disk, s->record, RECORD_PAGE, s->map_place);
+}
+
+/* Makes sure that the extent page has room for one more entry. */
+static int map_room(struct stream_out *s)
+{
+	uint64_t place;
+	int r;
+
+	if (s->map_place && s->map->count < EXTENTS_PER_PAGE)
+		return E_OK;
+	r = stream_out_page(s, &place);
+	if (r != E_OK)
+		return r;
+	if (!s->map_place) {
+		s->first_place = place;
+	} else {
+		s->map->next = place;
+		r = write_map(s);
+		uint64_t index = s->map->index + 1;
+		memset(s->map, 0, sizeof *s->map);
+		s->map->index = index;
+	}
+	s->map_place = place;
+	return r;
+}
+
+static int map_add(struct stream_out *s, struct extent e)
+{
+	struct extent *last = s->map->count ? &s->map->e[s->map->count - 1] : NULL;
+
+	if (last && last->start + last->pages == e.start && last->pages <= UINT32_MAX - e.pages) {
+		last->pages += e.pages;
+		return E_OK;
+	}
+	int r = map_room(s);
+	if (r == E_OK)
+		s->map->e[s->map->count++] = e;
+	return r;
+}
+
+/* Lays the buffer over the next runs and starts writing it. */
+static int send_off(struct stream_out *s, struct stream_buffer *b)
+{
+	uint32_t bytes = (uint32_t)round_up(b->fill, s->page_size);
+
+	memset(b->data + b->fill, 0, bytes - b->fill);
+	b->ios = 0;
+	for (uint32_t at = 0; at < bytes;) {
+		struct extent e;
+		int r = take_run(s, (bytes - at) / s->page_size, &e);
+		if (r != E_OK)
+			return r;
+		r = map_add(s, e);
+		if (r != E_OK)
+			return r;
+		b->io[b->ios++] = (struct disk_io){.buf = b->data + at,
+						   .offset = e.start * s->page_size,
+						   .length = e.pages * s->page_size,
+						   .write = true};
+		at += e.pages * s->page_size;
+	}
+	b->fill = 0;
+	b->limit = 0;
+	return stream_buffer_submit(b, s->disk);
+}
+
+/* Where a new buffer ends: with the run it begins on, if that is long enough. */
+static uint32_t cut(struct stream_out *s)
+{
+	pthread_mutex_lock(&s->lock);
+	uint64_t run = s->ring.count ? (uint64_t)s->ring.run[s->ring.first].pages * s->page_size : 0;
+	pthread_mutex_unlock(&s->lock);
+	return run >= LONG_RUN && run < STREAM_BUFFER ? (uint32_t)run : STREAM_BUFFER;
+}
+
+static int next_buffer(struct stream_out *s)
+{
+	int r = send_off(s, &s->buffer[s->current]);
+
+	s->current = (s->current + 1) % STREAM_BUFFERS;
+	return r;
+}
+
+int stream_out_append(struct stream_out *s, const uint8_t *data, uint32_t n)
+{
+	while (n) {
+		struct stream_buffer *b = &s->buffer[s->current];
+		if (!b->limit) {
+			int r = stream_buffer_wait(b, s->disk);
+			if (r != E_OK)
+				return r;
+			b->limit = cut(s);
+		}
+		uint32_t some = (uint32_t)min_u64(n, b->limit - b->fill);
+		memcpy(b->data + b->fill, data, some);
+		b->fill += some;
+		s->position += some;
+		data += some;
+		n -= some;
+		if (b->fill == b->limit) {
+			int r = next_buffer(s);
+			if (r != E_OK)
+				return r;
+		}
+	}
+	return E_OK;
+}
+
+int stream_out_finish(struct stream_out *s, struct trailer *t)
+{
+	int r = E_OK;
+
+	if (s->buffer[s->current].fill)
+		r = next_buffer(s);
+	if (r == E_OK)
+		r = write_map(s); /* there is one: the closing record has been appended */
+	for (int i = 0; i < STREAM_BUFFERS && r == E_OK; i++)
+		r = stream_buffer_wait(&s->buffer[i], s->disk);
+	t->extents_place = s->first_place;
+	t->extent_pages = s->map_pages;
+	t->extents_check = s->map_check;
+	t->stream_bytes = s->position;
+	return r;
+}
+
+void stream_out_settle(struct stream_out *s)
+{
+	stream_buffers_settle(s->buffer, STREAM_BUFFERS, s->disk);
+}
