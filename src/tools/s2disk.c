@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* s2disk: saves the machine to a swap area and powers it off. */
+#include <config.h>
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "system/area.h"
+#include "system/fingerprint.h"
+#include "system/hibernate.h"
+#include "system/machine.h"
+#include "tools/config.h"
+#include "tools/tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { STACK_TOUCHED = 256 << 10 };
+
+/* Everything a save needs; static, so that it is in memory and locked like the rest. */
+static struct job {
+	struct config conf;
+	struct area area;
+	struct target target;
+	struct mark mark;
+	struct snapshot snapshot;
+	struct save_options save;
+	struct arena arena;
+	struct fs_list *mounted;
+	struct fingerprint fingerprint[FINGERPRINTS_MAX];
+	struct image image;
+	struct hibernate h;
+	uint8_t *fingerprint_scratch;
+	sigset_t signals;
+	char printk[64]; /* /proc/sys/kernel/printk before */
+	int kmsg;	 /* where a failed freeze names its task, -1 = not to be had */
+	bool swapped_on; /* by us */
+} job;
+
+static void usage(FILE *to)
+{
+	fputs("Usage: s2disk [OPTION]...\n"
+	      "Save the machine's memory to swap and power it off.\n\n"
+	      "  -f, --config FILE            configuration (default /etc/suspend.conf)\n"
+	      "  -r, --resume_device DEVICE   swap area to save to: a device, UUID=, LABEL=, or a swap file\n"
+	      "  -o, --resume_offset PAGES    where a swap file begins on its device\n"
+	      "  -s, --image_size SIZE        image size to aim at (bytes, 512M, 40%)\n"
+	      "  -P, --parameter \"KEY = VALUE\"  any setting of the configuration\n"
+	      "  -v, --verbose                say what is done; -q, --quiet  only errors\n"
+	      "  -h, --help                   this text\n"
+	      "  -V, --version                version and codecs\n\n"
+	      "Settings: suspend.conf(5).  Exit codes: s2disk(8).\n",
+	      to);
+}
+
+/* ---- options ---- */
+
+static int set_key(struct config *c, const char *key, const char *value)
+{
+	char line[CONFIG_PATH + 64];
+
+	if ((size_t)snprintf(line, sizeof line, "%s = %s", key, value) >= sizeof line)
+		return fault(E_USAGE, 0, "`%.40s...' is too long for `%s'", value, key);
+	return config_set(c, "command line", line);
+}
+
+static const struct option options[] = {
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{"config", required_argument, NULL, 'f'},
+	{"resume_device", required_argument, NULL, 'r'},
+	{"resume_offset", required_argument, NULL, 'o'},
+	{"image_size", required_argument, NULL, 's'},
+	{"parameter", required_argument, NULL, 'P'},
+	{"verbose", no_argument, NULL, 'v'},
+	{"quiet", no_argument, NULL, 'q'},
+	{NULL, 0, NULL, 0},
+};
+static const char short_options[] = "hVf:r:o:s:P:vq";
+
+/* Settings on the command line, whatever their place, override the file. */
+static int apply_option(struct config *c, int o)
+{
+	switch (o) {
+	case 'r':
+		return set_key(c, "resume device", optarg);
+	case 'o':
+		return set_key(c, "resume offset", optarg);
+	case 's':
+		return set_key(c, "image size", optarg);
+	case 'P':
+		return config_set(c, "-P", optarg);
+	default:
+		return E_OK;
+	}
+}
+
+static int read_options(int argc, char **argv, const char **file)
+{
+	int o;
+
+	while ((o = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
+		if (o == 'f')
+			*file = optarg;
+		else if (o == 'v')
+			log_set_level(LOG_LEVEL_VERBOSE);
+		else if (o == 'q')
+			log_set_level(LOG_LEVEL_ERROR);
+		else if (o == '?')
+			return E_USAGE;
+	}
+	if (optind == argc)
+		return E_OK;
+	log_error("`%s': s2disk takes no arguments; see --help", argv[optind]);
+	return E_USAGE;
+}
+
+static int configure(int argc, char **argv)
+{
+	const char *file = NULL;
+	int r = read_options(argc, argv, &file), o;
+
+	if (r != E_OK)
+		return r;
+	config_default(&job.conf);
+	r = config_read(&job.conf, file);
+	optind = 1;
+	while (r == E_OK && (o = getopt_long(argc, argv, short_options, options, NULL)) != -1)
+		r = apply_option(&job.conf, o);
+	if (r == E_OK)
+		tool_notes(&job.conf);
+	return r == E_OK ? E_OK : log_fault(r, "configuration");
+}
+
+/* ---- the target ---- */
+
+static int find_target(void)
+{
+	const struct config *c = &job.conf;
+	uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
+	int r = area_find(c->resume_device, c->resume_offset_set, c->resume_offset, page, &job.area);
+
+	if (r == E_OK)
+		r = area_check_stack(job.area.device);
+	if (r != E_OK)
+		return log_fault(r, "resume device");
+	log_verbose("saving to %s at byte %llu, %sactive, %srotational", job.area.path,
+		    (unsigned long long)job.area.start, job.area.active ? "" : "not ",
+		    job.area.rotational ? "" : "not ");
+	return E_OK;
+}
+
+static int check_signature(void)
+{
+	void *scratch = aligned_alloc(DISK_UNIT, 2 * DISK_UNIT);
+	int r = scratch ? mark_read(&job.target.file.disk, job.area.start, scratch, &job.mark) : E_MEMORY;
+
+	free(scratch);
+	if (r != E_OK)
+		return r;
+	if (job.mark.kind == MARK_OURS || job.mark.kind == MARK_DAMAGED)
+		return fault(E_BUSY, 0,
+			     "%s holds an image already; `s2image discard' or swapon gives it up", job.area.path);
+	if (job.mark.kind != MARK_SWAP || !job.mark.swap_header)
+		return fault(E_FOREIGN, 0, "%s has no swap signature; run mkswap on it, or name another resume device",
+			     job.area.path);
+	if (job.mark.page_size != (uint32_t)sysconf(_SC_PAGESIZE))
+		return fault(E_DEVICE, 0, "%s was made for pages of %u bytes; run mkswap on it", job.area.path,
+			     job.mark.page_size);
+	if (!job.mark.room)
+		return fault(E_DEVICE, 0, "%s has too many bad pages listed in its header; use another area",
+			     job.area.path);
+	return E_OK;
+}
+
+static int open_target(void)
+{
+	int r = target_open(&job.target, job.area.path, TARGET_SAVE);
+
+	if (r == E_BUSY)
+		r = fault(E_DEVICE, 0, "the kernel lets nobody write to %s while its file system is mounted "
+				       "(CONFIG_BLK_DEV_WRITE_MOUNTED is off): use a swap partition", job.area.path);
+	if (r == E_OK)
+		r = check_signature();
+	return r == E_OK ? E_OK : log_fault(r, "resume device");
+}
+
+static int switch_on(void)
+{
+	if (job.area.active)
+		return E_OK;
+	int r = area_swapon(&job.area);
+	if (r != E_OK)
+		return log_fault(r, "resume device");
+	log_verbose("switched swap on %s on", job.area.swap_path);
+	job.swapped_on = true;
+	return E_OK;
+}
+
+/* ---- memory ---- */
+
+static int choose_codec(void)
+{
+	struct save_options *o = &job.save;
+
+	if (job.conf.encrypt) {
+		fault(E_CONF, 0, "`encrypt = y', but this version cannot seal images; it does not write them in the clear "
+				 "instead: set `encrypt = n' to accept that");
+		return log_fault(E_CONF, "configuration");
+	}
+	o->page_size = (uint32_t)sysconf(_SC_PAGESIZE);
+	o->block_size = BLOCK_SIZE_DEFAULT;
+	o->threads = tool_threads(&job.conf);
+	int r = tool_codec(&job.conf, &o->codec, &o->level);
+	return r == E_OK ? E_OK : log_fault(r, "configuration");
+}
+
+static int take_memory(void)
+{
+	size_t size = 0, extra = FINGERPRINT_SCRATCH + IMAGE_SCRATCH + 2 * DISK_UNIT;
+	unsigned wanted = job.save.threads;
+	int r = save_plan(&job.save, arena_limit(), &size);
+
+	if (r == E_OK)
+		r = arena_open(&job.arena, size + extra, 1);
+	if (r != E_OK)
+		return log_fault(r, "memory");
+	if (job.save.threads < wanted)
+		log_verbose("%u threads instead of %u: more would take over %zu MiB", job.save.threads, wanted,
+			    arena_limit() >> 20);
+	log_verbose("%s:%d, %u threads, %zu KiB of locked memory", job.save.codec->name, job.save.level,
+		    job.save.threads, (size + extra) >> 10);
+	job.h.save = save_carve(&job.arena, &job.save);
+	job.h.scratch = arena_take(&job.arena, IMAGE_SCRATCH, DISK_UNIT);
+	job.fingerprint_scratch = arena_take(&job.arena, FINGERPRINT_SCRATCH, DISK_UNIT);
+	if (!job.h.save || !job.h.scratch || !job.fingerprint_scratch)
+		return log_fault(E_INTERNAL, "memory");
+	return E_OK;
+}
+
+static void __attribute__((noinline)) touch_stack(void)
+{
+	volatile char deep[STACK_TOUCHED];
+
+	for (size_t i = 0; i < sizeof deep; i += 4096)
+		deep[i] = 0;
+}
+
+/* From here on nothing of this process may be missing from memory, or be killed for it. */
+static int lock_process(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		if (write(fd, "-1000", 5) != 5)
+			log_verbose("cannot leave the OOM killer's reach");
+		close(fd);
+	}
+	touch_stack();
+	if (mlockall(MCL_CURRENT)) {
+		fault(E_MEMORY, errno, "cannot lock the program into memory");
+		return log_fault(E_MEMORY, "memory");
+	}
+	return E_OK;
+}
+
+/* ---- callbacks; tasks are frozen ---- */
+
+static int take_fingerprints(void *ctx, struct fingerprint *out, uint32_t *n)
+{
+	(void)ctx;
+	*n = fs_list_count(job.mounted);
+	return fs_list_take(job.mounted, job.fingerprint_scratch, out);
+}
+
+static int check_signals(void *ctx, const struct save_progress *p)
+{
+	static const struct timespec at_once;
+
+	(void)ctx;
+	(void)p;
+	int s = sigtimedwait(&job.signals, NULL, &at_once);
+	return s > 0 ? fault(E_ABORTED, 0, "by signal %d", s) : E_OK;
+}
+
+static void draw_id(void *ctx, id128 *out)
+{
+	(void)ctx;
+	/* 16 bytes come whole once the pool is ready, which it is by the time anything hibernates. */
+	if (getrandom(out->b, sizeof out->b, 0) != (ssize_t)sizeof out->b)
+		put_le64(out->b, (uint64_t)time(NULL));
+}
+
+static uint64_t seconds(void *ctx)
+{
+	(void)ctx;
+	return (uint64_t)time(NULL);
+}
+
+static void say_event(void *ctx, enum hibernate_event e, uint64_t a, uint64_t b)
+{
+	(void)ctx;
+	switch (e) {
+	case EVENT_SMALLER:
+		log_note("not enough memory for the image; trying one of %llu MiB", (unsigned long long)(a >> 20));
+		break;
+	case EVENT_SMALLEST:
+		log_note("swap is too small for this image; trying the smallest");
+		break;
+	case EVENT_IMAGE:
+		log_verbose("image of %llu KiB", (unsigned long long)(a >> 10));
+		break;
+	case EVENT_SAVED:
+		log_verbose("saved %llu KiB in %llu KiB", (unsigned long long)(a >> 10), (unsigned long long)(b >> 10));
+		break;
+	case EVENT_WOKEN:
+		log_error("the power-off was refused by a wake-up event; going on");
+		break;
+	case EVENT_POWER_FAIL:
+		log_error("the power-off failed (error %llu)", (unsigned long long)a);
+		break;
+	case EVENT_STUCK:
+		log_error("the machine is saved but cannot be switched off: switch it off by hand");
+		break;
+	case EVENT_FROZEN:
+	case EVENT_MARKED:
+	case EVENT_RESTORED:
+		break;
+	}
+}
+
+/* ---- what surrounds the freeze ---- */
+
+static void block_signals(void)
+{
+	static const int stop[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	sigset_t all;
+
+	sigemptyset(&job.signals);
+	for (size_t i = 0; i < sizeof stop / sizeof stop[0]; i++)
+		sigaddset(&job.signals, stop[i]);
+	all = job.signals;
+	sigaddset(&all, SIGTSTP);
+	sigaddset(&all, SIGTTIN);
+	sigaddset(&all, SIGTTOU);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+}
+
+static bool write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	size_t n = strlen(text);
+	bool done = fd >= 0 && write(fd, text, n) == (ssize_t)n;
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+static void set_loglevel(void)
+{
+	static const char path[] = "/proc/sys/kernel/printk";
+	char level[16];
+
+	job.printk[0] = 0;
+	if (job.conf.suspend_loglevel < 0)
+		return;
+	snprintf(level, sizeof level, "%d", job.conf.suspend_loglevel);
+	if (file_read_text(path, job.printk, sizeof job.printk) < 0 || !write_text(path, level))
+		log_verbose("cannot set the kernel's log level");
+}
+
+static void reset_loglevel(void)
+{
+	if (job.printk[0])
+		write_text("/proc/sys/kernel/printk", job.printk);
+}
+
+/* The kernel writes "task:NAME" for each that would not freeze to its log, and nothing to us. */
+static void name_unfrozen(void)
+{
+	char record[2048];
+	ssize_t n;
+
+	while (job.kmsg >= 0 && ((n = read(job.kmsg, record, sizeof record - 1)) > 0 || (n < 0 && errno == EPIPE))) {
+		if (n < 0)
+			continue;
+		record[n] = 0;
+		char *text = strchr(record, ';');
+		char *end = text ? strchr(text, '\n') : NULL;
+		if (!text)
+			continue;
+		if (end)
+			*end = 0;
+		if (!strncmp(text + 1, "task:", 5) || strstr(text, "refusing to freeze"))
+			log_error("kernel: %s", text + 1);
+	}
+}
+
+static uint64_t wanted_size(void)
+{
+	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return job.conf.image_percent ? ram / 100 * job.conf.image_percent : job.conf.image_size;
+}
+
+static void fill_hibernate(void)
+{
+	struct hibernate *h = &job.h;
+
+	h->kernel = &job.snapshot.kernel;
+	h->disk = &job.target.file.disk;
+	h->image = &job.image;
+	h->device = job.area.device;
+	h->area_start = job.area.start;
+	h->set_size = job.conf.image_size_set || job.conf.image_percent;
+	h->image_size = wanted_size();
+	h->old_image_size = machine_image_size();
+	h->fingerprints = take_fingerprints;
+	h->fingerprint = job.fingerprint;
+	h->tick = check_signals;
+	h->event = say_event;
+	h->random = draw_id;
+	h->now = seconds;
+	machine_describe(&h->header);
+	h->header.swap_uuid = job.mark.swap_uuid;
+	h->header.area_start = job.area.start;
+	h->header.resume_pause = job.conf.resume_pause;
+	h->header.shutdown = job.conf.shutdown;
+	if (h->header.shutdown == SHUTDOWN_PLATFORM && !machine_has_platform()) {
+		log_verbose("the firmware offers no S4; shutting down instead");
+		h->header.shutdown = SHUTDOWN_POWEROFF;
+	}
+}
+
+static int open_rest(void)
+{
+	int r = fs_list_open("/proc/self/mountinfo", &job.mounted);
+
+	if (r != E_OK)
+		return log_fault(r, "mounted file systems");
+	if (fs_list_count(job.mounted) > FINGERPRINTS_MAX) {
+		fault(E_DEVICE, 0, "%u file systems are mounted, %d can be recorded", fs_list_count(job.mounted),
+		      FINGERPRINTS_MAX);
+		return log_fault(E_DEVICE, "mounted file systems");
+	}
+	job.kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (job.kmsg >= 0)
+		lseek(job.kmsg, 0, SEEK_END);
+	r = snapshot_open(&job.snapshot, job.conf.snapshot_device, false);
+	return r == E_OK ? E_OK : log_fault(r, "kernel");
+}
+
+/* ---- after it ---- */
+
+static unsigned long long mb_per_s(uint64_t bytes, uint64_t ns)
+{
+	return ns ? (unsigned long long)((double)bytes * 1000 / (double)ns) : 0;
+}
+
+static void say_result(void)
+{
+	const struct trailer *t = &job.image.trailer;
+	const struct state *s = &job.image.state;
+
+	if (!job.h.statistics) {
+		log_note("resumed");
+		return;
+	}
+	log_note("resumed: %llu MB saved as %llu MB in %.1f s (%llu MB/s, %s), loaded in %.1f s (%llu MB/s)",
+		 (unsigned long long)(t->raw_bytes / 1000000), (unsigned long long)(t->stream_bytes / 1000000),
+		 (double)t->save_ns / 1e9, mb_per_s(t->raw_bytes, t->save_ns), job.save.codec->name,
+		 (double)s->load_ns / 1e9, mb_per_s(t->raw_bytes, s->load_ns));
+	if (job.conf.resume_pause)
+		sleep(job.conf.resume_pause);
+}
+
+static void explain(int code)
+{
+	uint64_t need = 0;
+
+	if (code == E_FREEZE)
+		name_unfrozen();
+	if (code != E_NOSPACE)
+		return;
+	const struct trailer *t = save_trailer(job.h.save);
+	uint64_t stored = 0;
+	for (int i = 0; i < CODECS_MAX; i++)
+		stored += t->codec[i].stored;
+	if (t->raw_bytes)
+		need = (uint64_t)((double)job.h.header.image_bytes * (double)stored / (double)t->raw_bytes);
+	log_error("%s: about %llu MiB are needed for the smallest image at the ratio measured, %llu MiB were free; make "
+		  "the swap area larger, or use `compressor = zstd'",
+		  job.area.path, (unsigned long long)(need >> 20), (unsigned long long)(stored >> 20));
+}
+
+static int save_machine(void)
+{
+	set_loglevel();
+	log_hold();
+	int r = hibernate(&job.h);
+	log_release();
+	reset_loglevel();
+	if (r == E_OK)
+		say_result();
+	else
+		log_fault(r, "not hibernated");
+	explain(r);
+	return r;
+}
+
+static int run(void)
+{
+	int r = find_target();
+
+	if (r == E_OK)
+		r = choose_codec();
+	if (r == E_OK)
+		r = open_target();
+	if (r == E_OK)
+		r = switch_on();
+	if (r == E_OK)
+		r = take_memory();
+	if (r == E_OK)
+		r = open_rest();
+	if (r != E_OK)
+		return r;
+	fill_hibernate();
+	r = lock_process();
+	return r == E_OK ? save_machine() : r;
+}
+
+static void give_back(void)
+{
+	snapshot_close(&job.snapshot);
+	fs_list_close(job.mounted);
+	target_close(&job.target);
+	arena_close(&job.arena);
+	if (job.swapped_on && area_swapoff(&job.area) != E_OK)
+		log_error("cannot switch swap on %s off again: %s", job.area.swap_path, fault_text());
+}
+
+int main(int argc, char **argv)
+{
+	tool_start("s2disk");
+	for (int i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
+			return usage(stdout), fflush(stdout) ? E_IO : E_OK;
+		if (!strcmp(argv[i], "-V") || !strcmp(argv[i], "--version"))
+			return tool_version("s2disk");
+	}
+	job.target.fd = job.snapshot.fd = job.kmsg = -1;
+	int r = configure(argc, argv);
+	if (r != E_OK)
+		return r;
+	if (geteuid()) {
+		log_error("saving the machine needs root");
+		return E_PRIVILEGE;
+	}
+	block_signals();
+	r = run();
+	give_back();
+	return r;
+}

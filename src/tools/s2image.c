@@ -1,0 +1,666 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* s2image: looks into images, takes them apart and makes them, with the very code that saves and loads. */
+#include <config.h>
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "image/image.h"
+#include "image/load.h"
+#include "image/save.h"
+#include "system/machine.h"
+#include "tools/config.h"
+#include "tools/tool.h"
+
+#include <blkid/blkid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SWAP_VERSION = 1024, SWAP_LAST_PAGE = 1028, SWAP_UUID = 1036 };
+
+static struct job {
+	struct config conf;
+	bool json, destroy, reproducible;
+	uint64_t offset; /* pages of this machine */
+	uint64_t block_pages;
+	struct target target;
+	struct image image;
+	struct arena arena;
+	uint8_t *scratch;
+} job;
+
+static void usage(FILE *to)
+{
+	fputs("Usage: s2image [OPTION]... COMMAND FILE...\n"
+	      "Look into hibernation images on devices or in files.\n\n"
+	      "  info FILE           what stands there\n"
+	      "  verify FILE         read all of it and check every byte\n"
+	      "  unpack FILE RAW     the page stream, as the kernel gave it\n"
+	      "  pack RAW FILE       an image from a page stream, in a swap area or a new file\n"
+	      "  discard FILE        give the image up: the swap signature back\n\n"
+	      "  -o, --offset PAGES        where the swap area begins on the device\n"
+	      "      --json                info as JSON\n"
+	      "  -c, --compressor CODEC    none, lzo, lz4[:N], zstd[:N]\n"
+	      "  -t, --threads N           threads, 0 = none beside the main one\n"
+	      "      --block-pages N       pages in a block (default 256 KiB)\n"
+	      "      --reproducible        the same bytes each time: no times, ids or names\n"
+	      "      --destroy             write although something else is on FILE\n"
+	      "  -v, --verbose  -q, --quiet  -h, --help  -V, --version\n\n"
+	      "Exit codes: s2image(8).\n",
+	      to);
+}
+
+/* ---- options ---- */
+
+enum { O_JSON = 256, O_BLOCK_PAGES, O_REPRODUCIBLE, O_DESTROY };
+
+static const struct option options[] = {
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{"offset", required_argument, NULL, 'o'},
+	{"json", no_argument, NULL, O_JSON},
+	{"compressor", required_argument, NULL, 'c'},
+	{"threads", required_argument, NULL, 't'},
+	{"block-pages", required_argument, NULL, O_BLOCK_PAGES},
+	{"reproducible", no_argument, NULL, O_REPRODUCIBLE},
+	{"destroy", no_argument, NULL, O_DESTROY},
+	{"verbose", no_argument, NULL, 'v'},
+	{"quiet", no_argument, NULL, 'q'},
+	{NULL, 0, NULL, 0},
+};
+
+static int set_key(const char *key, const char *value)
+{
+	char line[256];
+
+	if ((size_t)snprintf(line, sizeof line, "%s = %s", key, value) >= sizeof line)
+		return fault(E_USAGE, 0, "`%.40s...' is too long", value);
+	return config_set(&job.conf, key, line);
+}
+
+static int take_number(uint64_t *out, const char *what)
+{
+	if (tool_number(optarg, out))
+		return E_OK;
+	return fault(E_USAGE, 0, "`%s' is no number of %s", optarg, what);
+}
+
+static int take_option(int o)
+{
+	switch (o) {
+	case 'o':
+		return take_number(&job.offset, "pages");
+	case 'c':
+		return set_key("compressor", optarg);
+	case 't':
+		return set_key("threads", optarg);
+	case O_BLOCK_PAGES:
+		return take_number(&job.block_pages, "pages");
+	case O_JSON:
+		job.json = true;
+		break;
+	case O_REPRODUCIBLE:
+		job.reproducible = true;
+		break;
+	case O_DESTROY:
+		job.destroy = true;
+		break;
+	case 'v':
+		log_set_level(LOG_LEVEL_VERBOSE);
+		break;
+	case 'q':
+		log_set_level(LOG_LEVEL_ERROR);
+		break;
+	case '?':
+		return E_USAGE;
+	}
+	return E_OK;
+}
+
+/* ---- opening ---- */
+
+static int open_image(const char *path, enum target_mode mode)
+{
+	int r = target_open(&job.target, path, mode);
+
+	if (r == E_OK)
+		r = image_open(&job.image, &job.target.file.disk,
+			       job.offset * (uint64_t)sysconf(_SC_PAGESIZE), job.scratch);
+	return r;
+}
+
+/* ---- info ---- */
+
+static const char *method_name(uint32_t m)
+{
+	static const char *const names[] = {"platform", "shutdown", "reboot"};
+
+	return m < 3 ? names[m] : "?";
+}
+
+static void json_string(const char *s)
+{
+	putchar('"');
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+		if (c == '"' || c == '\\')
+			printf("\\%c", c);
+		else if (c < 32 || c > 126)
+			printf("\\u%04x", c);
+		else
+			putchar(c);
+	}
+	putchar('"');
+}
+
+/* Names on a disk may hold anything; a terminal is shown letters only. */
+static const char *printable(char *s)
+{
+	for (char *p = s; *p; p++)
+		if (*p < 32 || *p > 126)
+			*p = '?';
+	return s;
+}
+
+static void info_json(void)
+{
+	const struct image *im = &job.image;
+	const struct header *h = &im->header;
+	const struct trailer *t = &im->trailer;
+	char image[37], swap[37], system[37];
+	bool first = true;
+
+	id_text(h->image_id, image);
+	id_text(h->swap_uuid, swap);
+	id_text(h->installation, system);
+	printf("{\n  \"format\": %u,\n  \"image_id\": \"%s\",\n  \"swap_uuid\": \"%s\",\n  \"installation\": \"%s\",\n",
+	       h->version, image, swap, system);
+	printf("  \"created\": %llu,\n  \"page_size\": %u,\n  \"block_size\": %u,\n", (unsigned long long)h->created,
+	       h->page_size, h->block_size);
+	printf("  \"release\": ");
+	json_string(h->release);
+	printf(",\n  \"machine\": ");
+	json_string(h->machine);
+	printf(",\n  \"shutdown_method\": \"%s\",\n  \"sealed\": false,\n", method_name(h->shutdown));
+	printf("  \"raw_bytes\": %llu,\n  \"stored_bytes\": %llu,\n  \"blocks\": %llu,\n  \"extent_pages\": %llu,\n",
+	       (unsigned long long)t->raw_bytes, (unsigned long long)t->stream_bytes, (unsigned long long)t->blocks,
+	       (unsigned long long)t->extent_pages);
+	printf("  \"save_ns\": %llu,\n  \"save_threads\": %u,\n", (unsigned long long)t->save_ns, t->threads);
+	printf("  \"passed_over\": %s,\n  \"attempts\": %u,\n  \"codecs\": {",
+	       im->state.flags & STATE_PASSED_OVER ? "true" : "false", im->state.attempts);
+	for (unsigned i = 0; i < CODEC_COUNT; i++) {
+		const struct codec_count *c = &t->codec[i];
+		if (!c->blocks)
+			continue;
+		printf("%s\n    \"%s\": {\"blocks\": %llu, \"raw_bytes\": %llu, \"stored_bytes\": %llu}",
+		       first ? "" : ",", codec_by_id(i)->name, (unsigned long long)c->blocks,
+		       (unsigned long long)c->raw, (unsigned long long)c->stored);
+		first = false;
+	}
+	printf("\n  },\n  \"file_systems\": [");
+	for (uint32_t i = 0; i < h->fingerprint_count; i++) {
+		char uuid[37];
+		id_text(im->fingerprint[i].uuid, uuid);
+		printf("%s\n    {\"type\": ", i ? "," : "");
+		json_string(im->fingerprint[i].type);
+		printf(", \"uuid\": \"%s\", \"device\": ", uuid);
+		json_string(im->fingerprint[i].name);
+		putchar('}');
+	}
+	printf("\n  ]\n}\n");
+}
+
+static void info_codecs(const struct trailer *t)
+{
+	for (unsigned i = 0; i < CODEC_COUNT; i++) {
+		const struct codec_count *c = &t->codec[i];
+		if (c->blocks)
+			printf("  %-6s %10llu blocks %12llu KiB -> %12llu KiB\n", codec_by_id(i)->name,
+			       (unsigned long long)c->blocks, (unsigned long long)(c->raw >> 10),
+			       (unsigned long long)(c->stored >> 10));
+	}
+}
+
+static void info_table(void)
+{
+	struct image *im = &job.image;
+	struct header *h = &im->header;
+	const struct trailer *t = &im->trailer;
+	char text[64];
+	time_t created = (time_t)h->created;
+	struct tm tm;
+
+	id_text(h->image_id, text);
+	printf("image            %s\n", text);
+	id_text(h->swap_uuid, text);
+	printf("swap UUID        %s%s%s\n", text, im->mark.label[0] ? ", label " : "", printable(im->mark.label));
+	id_text(h->installation, text);
+	printf("installation     %s\n", id_is_zero(h->installation) ? "unknown" : text);
+	if (gmtime_r(&created, &tm) && strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &tm))
+		printf("saved            %s\n", created ? text : "unknown");
+	printf("kernel           %s, %s, pages of %u bytes\n", printable(h->release), printable(h->machine), h->page_size);
+	printf("shutdown method  %s\n", method_name(h->shutdown));
+	printf("sealed           no\n");
+	printf("state            %s, %u of %d attempts made\n",
+	       im->state.flags & STATE_PASSED_OVER ? "passed over: will not be resumed" : "to be resumed",
+	       im->state.attempts, ATTEMPTS_MAX);
+	printf("raw              %llu KiB in %llu blocks of %u KiB\n", (unsigned long long)(t->raw_bytes >> 10),
+	       (unsigned long long)t->blocks, h->block_size >> 10);
+	printf("stored           %llu KiB, ratio %.2f\n", (unsigned long long)(t->stream_bytes >> 10),
+	       t->stream_bytes ? (double)t->raw_bytes / (double)t->stream_bytes : 0);
+	if (t->save_ns)
+		printf("save             %.2f s, %.0f MB/s, %u threads\n", (double)t->save_ns / 1e9,
+		       (double)t->raw_bytes * 1e3 / (double)t->save_ns, t->threads);
+	info_codecs(t);
+	for (uint32_t i = 0; i < h->fingerprint_count; i++) {
+		struct fingerprint *f = &im->fingerprint[i];
+		id_text(f->uuid, text);
+		printf("file system      %-8s %s on %s\n", printable(f->type), text, printable(f->name));
+	}
+}
+
+static int do_info(char **arg)
+{
+	int r = open_image(arg[0], TARGET_LOOK);
+
+	if (r == E_OK)
+		r = image_read_trailer(&job.image);
+	if (r != E_OK)
+		return log_fault(r, arg[0]);
+	if (job.json)
+		info_json();
+	else
+		info_table();
+	return fflush(stdout) ? E_IO : E_OK;
+}
+
+/* ---- verify, unpack ---- */
+
+struct file_sink {
+	struct page_sink sink;
+	int fd; /* -1: only checked */
+};
+
+static int sink_write(struct page_sink *sink, const uint8_t *buf, uint32_t n)
+{
+	int fd = ((struct file_sink *)sink)->fd;
+
+	while (fd >= 0 && n) {
+		ssize_t put = write(fd, buf, n);
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put <= 0)
+			return fault(E_IO, errno, "cannot write the page stream");
+		buf += put;
+		n -= (uint32_t)put;
+	}
+	return E_OK;
+}
+
+static int load_to(int fd)
+{
+	struct file_sink sink = {{sink_write}, fd};
+	struct load_input in = {.image = &job.image, .sink = &sink.sink};
+	struct load_options o = {job.image.header.page_size, job.image.header.block_size, tool_threads(&job.conf)};
+	size_t size = 0;
+	int r = image_read_trailer(&job.image);
+
+	if (r == E_OK)
+		r = load_plan(&o, arena_limit(), &size);
+	if (r == E_OK)
+		r = arena_open(&job.arena, size, 0);
+	if (r != E_OK)
+		return r;
+	struct load *l = load_carve(&job.arena, &o);
+	return l ? load_run(l, &in) : E_INTERNAL;
+}
+
+static int do_verify(char **arg)
+{
+	int r = open_image(arg[0], TARGET_LOOK);
+
+	if (r == E_OK)
+		r = load_to(-1);
+	if (r != E_OK)
+		return log_fault(r, arg[0]);
+	log_note("%s: whole: %llu KiB in %llu KiB", arg[0], (unsigned long long)(job.image.trailer.raw_bytes >> 10),
+		 (unsigned long long)(job.image.trailer.stream_bytes >> 10));
+	return E_OK;
+}
+
+static int do_unpack(char **arg)
+{
+	int r = open_image(arg[0], TARGET_LOOK);
+
+	if (r != E_OK)
+		return log_fault(r, arg[0]);
+	int fd = open(arg[1], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		fault(E_IO, errno, "cannot be created");
+		return log_fault(E_IO, arg[1]);
+	}
+	r = load_to(fd);
+	if (r == E_OK && fsync(fd) && errno != EINVAL && errno != EROFS)
+		r = fault(E_IO, errno, "cannot write the page stream");
+	if (close(fd) && r == E_OK)
+		r = fault(E_IO, errno, "cannot write the page stream");
+	/* Not verified is not the page stream. */
+	if (r != E_OK)
+		unlink(arg[1]);
+	return r == E_OK ? E_OK : log_fault(r, arg[0]);
+}
+
+/* ---- pack ---- */
+
+struct file_source {
+	struct page_source source;
+	int fd;
+};
+
+static int source_read(struct page_source *source, uint8_t *buf, uint32_t n)
+{
+	while (n) {
+		ssize_t got = read(((struct file_source *)source)->fd, buf, n);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return fault(E_IO, got ? errno : ENODATA, "cannot read the page stream");
+		buf += got;
+		n -= (uint32_t)got;
+	}
+	return E_OK;
+}
+
+/* The area's pages in order. */
+struct file_pages {
+	struct swap_pages pages;
+	uint64_t next, end, start; /* page numbers in the area; start: bytes of the area on the device */
+	uint32_t page_size;
+};
+
+static int pages_take(struct swap_pages *p, uint64_t *places, uint32_t want, uint32_t *got)
+{
+	struct file_pages *f = (struct file_pages *)p;
+
+	for (*got = 0; *got < want && f->next < f->end; ++*got)
+		places[*got] = f->start + f->next++ * f->page_size;
+	return E_OK;
+}
+
+static void draw_id(id128 *id, const char *fixed)
+{
+	if (job.reproducible)
+		memcpy(id->b, fixed, sizeof id->b);
+	else if (getrandom(id->b, sizeof id->b, 0) != (ssize_t)sizeof id->b)
+		put_le64(id->b, (uint64_t)time(NULL));
+}
+
+/* What mkswap would write, for a file that holds nothing yet. */
+static int make_swap(const char *path, uint64_t bytes)
+{
+	uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
+	uint8_t *first = calloc(1, page);
+	id128 uuid;
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	int r = E_OK;
+
+	draw_id(&uuid, "reproducible\0swp");
+	if (!first || fd < 0 || ftruncate(fd, (off_t)bytes)) {
+		r = fault(E_IO, errno, "cannot be created");
+	} else {
+		put_le32(first + SWAP_VERSION, 1);
+		put_le32(first + SWAP_LAST_PAGE, (uint32_t)(bytes / page - 1));
+		memcpy(first + SWAP_UUID, uuid.b, sizeof uuid.b);
+		memcpy(first + page - 10, "SWAPSPACE2", 10);
+		if (pwrite(fd, first, page, 0) != (ssize_t)page || fsync(fd))
+			r = fault(E_IO, errno, "cannot be written");
+	}
+	if (fd >= 0)
+		close(fd);
+	free(first);
+	return r;
+}
+
+/* Room for the raw pages, their records and the image's own pages. */
+static uint64_t room_for(uint64_t raw)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return round_up(raw + raw / 64 + 2048 * page, page);
+}
+
+/* Everything but swap is somebody's: refused without --destroy. */
+static int check_foreign(const char *path)
+{
+	const char *type = NULL;
+	blkid_probe probe = blkid_new_probe_from_filename(path);
+
+	if (!probe)
+		return fault(E_DEVICE, errno, "cannot be looked at");
+	blkid_probe_enable_superblocks(probe, 1);
+	blkid_probe_set_superblocks_flags(probe, BLKID_SUBLKS_TYPE);
+	blkid_probe_enable_partitions(probe, 1);
+	int r = E_OK, found = blkid_do_safeprobe(probe);
+	if (found == 0 && blkid_probe_lookup_value(probe, "TYPE", &type, NULL))
+		type = "a partition table";
+	if (found == -2)
+		r = fault(E_FOREIGN, 0, "it holds more than one kind of data; --destroy overwrites it");
+	else if (found == 0 && strcmp(type, "swap") && strcmp(type, "swsuspend"))
+		r = fault(E_FOREIGN, 0, "it holds %s; --destroy overwrites it", type);
+	blkid_free_probe(probe);
+	return r;
+}
+
+/* Swap files are not held by the device's O_EXCL; a write to one in use would meet ETXTBSY only in part. */
+static int check_active(const char *path)
+{
+	char real[4096], text[16384], *save = NULL;
+
+	if (!realpath(path, real) || file_read_text("/proc/swaps", text, sizeof text) < 0)
+		return E_OK;
+	for (char *l = strtok_r(text, "\n", &save); l; l = strtok_r(NULL, "\n", &save))
+		if (!strncmp(l, real, strlen(real)) && (l[strlen(real)] == ' ' || l[strlen(real)] == '\t'))
+			return fault(E_BUSY, 0, "it is swapped on; run swapoff first");
+	return E_OK;
+}
+
+/* An area to write on: as it is, or made for a new or empty file, or over something else when told. */
+static int ready_area(const char *path, uint64_t raw)
+{
+	struct stat st;
+	bool there = stat(path, &st) == 0;
+	int r;
+
+	if (!there || (S_ISREG(st.st_mode) && st.st_size == 0))
+		return make_swap(path, room_for(raw));
+	if ((r = check_active(path)) != E_OK || (!job.destroy && (r = check_foreign(path)) != E_OK))
+		return r;
+	r = open_image(path, TARGET_CLAIM);
+	enum mark_kind kind = job.image.mark.kind;
+	uint64_t size = job.target.file.disk.size;
+	target_close(&job.target);
+	if (kind == MARK_SWAP)
+		return E_OK;
+	if (r == E_OK || image_is_ours(&job.image))
+		return fault(E_FOREIGN, 0, "it holds an image already; `s2image discard' gives it up");
+	if (r == E_BUSY || r == E_PRIVILEGE || !job.destroy)
+		return r == E_NOIMAGE ? fault(E_FOREIGN, 0, "it is no swap area; --destroy makes it one") : r;
+	return make_swap(path, size > room_for(raw) ? size : S_ISREG(st.st_mode) ? room_for(raw) : size);
+}
+
+static void describe(struct header *h, uint64_t raw)
+{
+	machine_describe(h);
+	h->created = (uint64_t)time(NULL);
+	if (job.reproducible) {
+		memset(&h->installation, 0, sizeof h->installation);
+		h->created = h->memory_map = 0;
+		strcpy(h->release, "reproducible");
+	}
+	h->image_bytes = raw;
+	h->shutdown = SHUTDOWN_POWEROFF;
+	h->area_start = job.image.area_start;
+	h->swap_uuid = job.image.mark.swap_uuid;
+	draw_id(&h->image_id, "reproducible\0img");
+}
+
+static int pack_options(struct save_options *o)
+{
+	o->page_size = (uint32_t)sysconf(_SC_PAGESIZE);
+	o->block_size = BLOCK_SIZE_DEFAULT;
+	if (job.block_pages > BLOCK_SIZE_MAX / o->page_size)
+		return fault(E_USAGE, 0, "--block-pages: at most %u", BLOCK_SIZE_MAX / o->page_size);
+	if (job.block_pages)
+		o->block_size = (uint32_t)job.block_pages * o->page_size;
+	o->threads = tool_threads(&job.conf);
+	o->reproducible = job.reproducible;
+	return tool_codec(&job.conf, &o->codec, &o->level);
+}
+
+static int pack_from(int raw_fd, uint64_t raw)
+{
+	struct disk *disk = &job.target.file.disk;
+	struct file_source source = {{source_read}, raw_fd};
+	struct file_pages pages = {{pages_take}, 1, 0, job.image.area_start, job.image.mark.page_size};
+	struct header h = {0};
+	struct save_input in = {.disk = disk, .source = &source.source, .swap = &pages.pages, .header = &h};
+	struct save_options o = {0};
+	size_t size = 0;
+	int r = pack_options(&o);
+
+	if (r == E_OK)
+		r = save_plan(&o, arena_limit(), &size);
+	if (r == E_OK)
+		r = arena_open(&job.arena, size, 0);
+	if (r != E_OK)
+		return r;
+	struct save *s = save_carve(&job.arena, &o);
+	if (!s)
+		return E_INTERNAL;
+	pages.end = min_u64(job.image.mark.last_page + 1ull, (disk->size - pages.start) / pages.page_size);
+	describe(&h, raw);
+	r = save_run(s, &in);
+	return r == E_OK ? mark_set(disk, job.image.area_start, o.page_size, job.scratch, h.image_id, h.installation,
+				    save_header_place(s))
+			 : r;
+}
+
+static int open_area(const char *path)
+{
+	int r = open_image(path, TARGET_CLAIM);
+
+	if (r != E_NOIMAGE)
+		return r == E_OK ? E_FOREIGN : r;
+	const struct mark *m = &job.image.mark;
+	if (m->kind != MARK_SWAP || !m->room || m->page_size != (uint32_t)sysconf(_SC_PAGESIZE))
+		return fault(E_FOREIGN, 0, "it is no swap area for this machine's pages");
+	return E_OK;
+}
+
+static int do_pack(char **arg)
+{
+	struct stat st;
+	int fd = open(arg[0], O_RDONLY | O_CLOEXEC), r = E_OK;
+
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+		fault(E_IO, fd < 0 ? errno : 0, "cannot be read as a page stream");
+		r = log_fault(E_IO, arg[0]);
+	} else if (st.st_size % sysconf(_SC_PAGESIZE)) {
+		fault(E_USAGE, 0, "its %lld bytes are not whole pages", (long long)st.st_size);
+		r = log_fault(E_USAGE, arg[0]);
+	} else {
+		r = ready_area(arg[1], (uint64_t)st.st_size);
+		if (r == E_OK)
+			r = open_area(arg[1]);
+		if (r == E_OK)
+			r = pack_from(fd, (uint64_t)st.st_size);
+		if (r != E_OK)
+			log_fault(r, arg[1]);
+	}
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
+/* ---- discard ---- */
+
+static int do_discard(char **arg)
+{
+	int r = check_active(arg[0]);
+
+	if (r == E_OK)
+		r = open_image(arg[0], TARGET_CLAIM);
+	if (r == E_OK || r == E_CORRUPT || r == E_UNSUPPORTED) {
+		fault_clear();
+		r = image_discard(&job.image);
+	}
+	if (r != E_OK)
+		return log_fault(r, arg[0]);
+	log_note("%s: the image is given up; it is swap again", arg[0]);
+	return E_OK;
+}
+
+/* ---- main ---- */
+
+static const struct command {
+	const char *name;
+	int arguments;
+	int (*run)(char **arg);
+} commands[] = {
+	{"info", 1, do_info}, {"verify", 1, do_verify},	  {"unpack", 2, do_unpack},
+	{"pack", 2, do_pack}, {"discard", 1, do_discard},
+};
+
+static int run(int argc, char **argv)
+{
+	if (!argc) {
+		usage(stderr);
+		return E_USAGE;
+	}
+	for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+		if (strcmp(commands[i].name, argv[0]))
+			continue;
+		if (argc - 1 == commands[i].arguments)
+			return commands[i].run(argv + 1);
+		log_error("`%s' takes %d argument%s; see --help", argv[0], commands[i].arguments,
+			  commands[i].arguments == 1 ? "" : "s");
+		return E_USAGE;
+	}
+	log_error("`%s' is no command; see --help", argv[0]);
+	return E_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	int o, r = E_OK;
+
+	tool_start("s2image");
+	config_default(&job.conf);
+	job.target.fd = -1;
+	while (r == E_OK && (o = getopt_long(argc, argv, "hVo:c:t:vq", options, NULL)) != -1) {
+		if (o == 'h')
+			return usage(stdout), fflush(stdout) ? E_IO : E_OK;
+		if (o == 'V')
+			return tool_version("s2image");
+		r = take_option(o);
+	}
+	if (r != E_OK)
+		return fault_text()[0] ? log_fault(r, "command line") : r;
+	job.scratch = aligned_alloc(DISK_UNIT, IMAGE_SCRATCH);
+	if (!job.scratch)
+		return log_fault(E_MEMORY, "memory");
+	r = run(argc - optind, argv + optind);
+	target_close(&job.target);
+	arena_close(&job.arena);
+	free(job.scratch);
+	return r;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <config.h>
+#include "tools/tool.h"
+
+#include "base/error.h"
+#include "base/log.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DEPTH = 256 /* requests under way at once */ };
+
+void tool_start(const char *name)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= 2);
+	if (fd > 2)
+		close(fd);
+	signal(SIGPIPE, SIG_IGN);
+	umask(077);
+	log_open(name);
+}
+
+int tool_version(const char *name)
+{
+	char codecs[64] = "";
+
+	for (unsigned i = 0; i < CODEC_COUNT; i++) {
+		const struct codec *c = codec_by_id(i);
+		if (codec_built_in(c))
+			snprintf(codecs + strlen(codecs), sizeof codecs - strlen(codecs), " %s", c->name);
+	}
+	printf("%s (Dormouse) %s\ncodecs:%s\n", name, PACKAGE_VERSION, codecs);
+	return fflush(stdout) ? E_IO : E_OK;
+}
+
+void tool_notes(const struct config *c)
+{
+	for (unsigned i = 0; i < c->note_count; i++)
+		log_note("%s", c->notes[i]);
+}
+
+unsigned tool_threads(const struct config *c)
+{
+	cpu_set_t set;
+
+	if (c->threads_set)
+		return c->threads;
+	if (sched_getaffinity(0, sizeof set, &set) == 0)
+		return (unsigned)CPU_COUNT(&set);
+	/* More processors than the set has room for. */
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+	return n > 0 ? (unsigned)n : 1;
+}
+
+int tool_codec(const struct config *c, const struct codec **codec, int *level)
+{
+	static const struct codec *const rows[] = {
+		[CODEC_CHOICE_NONE] = &codec_none,
+		[CODEC_CHOICE_LZO] = &codec_lzo,
+		[CODEC_CHOICE_LZ4] = &codec_lz4,
+		[CODEC_CHOICE_ZSTD] = &codec_zstd,
+	};
+
+	*codec = c->codec == CODEC_CHOICE_DEFAULT ? codec_default() : rows[c->codec];
+	if (!c->compress)
+		*codec = &codec_none;
+	if (!codec_built_in(*codec))
+		return fault(E_CONF, 0, "`compressor = %s': this program was built without it", (*codec)->name);
+	*level = c->level ? c->level : (*codec)->level_default;
+	if (*level < (*codec)->level_min || *level > (*codec)->level_max)
+		return fault(E_CONF, 0, "`compressor = %s:%d': the level goes from %d to %d", (*codec)->name, *level,
+			     (*codec)->level_min, (*codec)->level_max);
+	return E_OK;
+}
+
+bool tool_number(const char *text, uint64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	return isdigit((unsigned char)text[0]) && !*end && !errno;
+}
+
+static int open_failed(const char *path, int e, bool direct)
+{
+	if (e == EBUSY)
+		return fault(E_BUSY, 0, "%s is in use: mounted, swapped on, or part of another device", path);
+	if (e == EACCES || e == EPERM)
+		return fault(E_PRIVILEGE, e, "cannot open %s", path);
+	if (e == EINVAL && direct)
+		return fault(E_DEVICE, 0,
+			     "%s cannot be read and written past the page cache (O_DIRECT); use a swap partition, or a swap "
+			     "file on a file system on a disk",
+			     path);
+	return fault(E_DEVICE, e, "cannot open %s", path);
+}
+
+static int open_flags(enum target_mode mode, bool block)
+{
+	int flags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (mode == TARGET_LOOK ? O_RDONLY : O_RDWR);
+
+	return mode == TARGET_CLAIM && block ? flags | O_EXCL : flags;
+}
+
+static int device_size(struct target *t, uint64_t *size)
+{
+	int sector = 0;
+
+	if (ioctl(t->fd, BLKGETSIZE64, size) || ioctl(t->fd, BLKSSZGET, &sector))
+		return fault(E_DEVICE, errno, "cannot tell the size of %s", t->path);
+	if (sector > DISK_UNIT)
+		return fault(E_DEVICE, 0, "%s has sectors of %d bytes; only up to %d are supported", t->path, sector,
+			     DISK_UNIT);
+	return E_OK;
+}
+
+static int open_fd(struct target *t, enum target_mode mode, uint64_t *size)
+{
+	struct stat st;
+
+	if (stat(t->path, &st))
+		return open_failed(t->path, errno, false);
+	t->block = S_ISBLK(st.st_mode);
+	if (!t->block && !S_ISREG(st.st_mode))
+		return fault(E_DEVICE, 0, "%s is neither a block device nor a file", t->path);
+	int flags = open_flags(mode, t->block);
+	t->fd = open(t->path, flags | O_DIRECT);
+	if (t->fd < 0 && errno == EINVAL && !t->block)
+		t->fd = open(t->path, flags);
+	if (t->fd < 0)
+		return open_failed(t->path, errno, t->block);
+	if (t->block)
+		return device_size(t, size);
+	*size = (uint64_t)st.st_size;
+	return E_OK;
+}
+
+int target_open(struct target *t, const char *path, enum target_mode mode)
+{
+	uint64_t size = 0;
+
+	memset(t, 0, sizeof *t);
+	t->path = path;
+	t->fd = -1;
+	int r = open_fd(t, mode, &size);
+	if (r == E_OK)
+		r = disk_file_open(&t->file, t->fd, size / DISK_UNIT * DISK_UNIT, DEPTH);
+	if (r != E_OK)
+		target_close(t);
+	return r;
+}
+
+void target_close(struct target *t)
+{
+	if (t->fd < 0)
+		return;
+	disk_file_close(&t->file);
+	close(t->fd);
+	t->fd = -1;
+}
