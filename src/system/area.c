@@ -79,7 +79,7 @@ static bool next_word(const char **s, char *out, size_t size)
 /* The last value of @key= ("resume=") in @text, as the kernel takes it.  False when there is none or it is too long. */
 static bool parameter(const char *text, const char *key, char out[AREA_PATH])
 {
-	char word[CMDLINE_MAX];
+	char word[CMDLINE_MAX] = "";
 	size_t n = strlen(key);
 	bool found = false;
 

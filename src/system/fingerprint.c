@@ -367,7 +367,7 @@ static enum verdict compare_device(const struct comparison *c, const struct bloc
 				   const struct fingerprint *want)
 {
 	char path[PATH_MAX];
-	struct fingerprint now;
+	struct fingerprint now = {.hash = 0};
 	int fd, code = E_IO;
 
 	if (snprintf(path, sizeof path, "%s/%s", c->dev_dir, d->devname) >= (int)sizeof path)

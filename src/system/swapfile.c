@@ -179,7 +179,7 @@ static int find_chunk(int fd, struct btrfs_ioctl_search_args_v2 *args, uint64_t 
 static int logical_to_physical(int fd, uint64_t *address, uint64_t *device_id)
 {
 	struct btrfs_ioctl_search_args_v2 *args = malloc(sizeof *args + SEARCH_BYTES);
-	struct btrfs_chunk_place chunk;
+	struct btrfs_chunk_place chunk = {.length = 0};
 	int code;
 
 	if (!args)
