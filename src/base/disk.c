@@ -193,6 +193,7 @@ int disk_file_open(struct disk_file *d, int fd, uint64_t size, unsigned depth)
 	/* No AIO in this kernel, or none left: the same requests are made one by one. */
 	if (syscall(SYS_io_setup, depth, &d->aio) < 0)
 		d->aio = 0;
+	d->disk.queues = d->aio;
 	return E_OK;
 }
 

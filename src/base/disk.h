@@ -39,6 +39,7 @@ struct disk_ops {
 struct disk {
 	const struct disk_ops *ops;
 	uint64_t size; /* bytes */
+	bool queues;   /* requests go on after submit; false: submit does not return before they are done */
 };
 
 /* Moves @length bytes and waits.  E_IO with a fault noted. */

@@ -14,16 +14,30 @@ const uint8_t *block_payload(const struct block_job *j)
 	return j->record.codec == CODEC_NONE ? j->raw : j->packed;
 }
 
-void block_pack(struct block_job *j, struct block_worker *w, const struct codec *c, int level, id128 image)
+int block_worker_open(struct block_worker *w, const struct rung *rung, uint32_t block_size)
+{
+	int r = rung->codec->pack_open(w->memory, w->size, rung->level, block_size);
+
+	w->ready = r == E_OK ? rung : NULL;
+	return r;
+}
+
+int block_pack(struct block_job *j, struct block_worker *w, const struct rung *rung, uint32_t block_size, id128 image)
 {
 	struct block_record *b = &j->record;
-	size_t n = c->pack(w->memory, level, j->raw, b->raw, j->packed, b->raw - 1);
 
-	b->codec = n ? c->id : CODEC_NONE;
+	if (w->ready != rung) {
+		int r = block_worker_open(w, rung, block_size);
+		if (r != E_OK)
+			return r;
+	}
+	size_t n = rung->codec->pack(w->memory, rung->level, j->raw, b->raw, j->packed, b->raw - 1);
+	b->codec = n ? rung->codec->id : CODEC_NONE;
 	b->stored = n ? (uint32_t)n : b->raw;
-	b->level = n ? (uint16_t)level : 0;
+	b->level = n ? (uint16_t)rung->level : 0;
 	b->flags = 0;
 	block_record_put(j->bytes, b, block_payload(j), image);
+	return E_OK;
 }
 
 int block_unpack(struct block_job *j, struct block_worker *w, id128 image)

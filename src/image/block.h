@@ -4,7 +4,7 @@
 #define DORMOUSE_IMAGE_BLOCK_H
 
 #include "base/arena.h"
-#include "image/codec.h"
+#include "image/adapt.h"
 #include "image/format.h"
 
 /* A slot of the pipeline. */
@@ -19,6 +19,7 @@ struct block_job {
 struct block_worker {
 	uint8_t *memory;
 	size_t size;
+	const struct rung *ready; /* what the memory was opened for */
 };
 
 void block_job_carve(struct block_job *j, struct arena *a, uint32_t block_size);
@@ -26,11 +27,14 @@ void block_job_carve(struct block_job *j, struct arena *a, uint32_t block_size);
 /* The payload to store: packed, or raw itself. */
 const uint8_t *block_payload(const struct block_job *j);
 
+/* Readies a worker's memory for @rung; E_INTERNAL when it does not suffice. */
+int block_worker_open(struct block_worker *w, const struct rung *rung, uint32_t block_size);
+
 /*
  * Packs record.raw bytes: fills in record and bytes.  A block that does not
  * shrink keeps codec none and is stored as it is, without a copy.
  */
-void block_pack(struct block_job *j, struct block_worker *w, const struct codec *c, int level, id128 image);
+int block_pack(struct block_job *j, struct block_worker *w, const struct rung *rung, uint32_t block_size, id128 image);
 
 /* Checks and expands packed (record.stored bytes) to raw.  E_CORRUPT, E_UNSUPPORTED for a codec not built in. */
 int block_unpack(struct block_job *j, struct block_worker *w, id128 image);

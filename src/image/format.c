@@ -293,7 +293,7 @@ int extent_page_get(struct extent_page *p, const uint8_t in[RECORD_PAGE], id128 
 	p->next = get_le64(in + 16);
 	p->count = get_le32(in + 24);
 	p->check = get_le64(in + CHECK_AT);
-	if (p->index != index || p->count > EXTENTS_PER_PAGE)
+	if (p->index != index || !p->count || p->count > EXTENTS_PER_PAGE)
 		return fault(E_CORRUPT, 0, "extents: page %llu has %u entries", (unsigned long long)index, p->count);
 	if (p->next && !place_ok(p->next, device_size))
 		return fault(E_CORRUPT, 0, "extents: the next page lies outside the device");

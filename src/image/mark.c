@@ -193,7 +193,7 @@ int mark_clear(struct disk *d, uint64_t area_start, void *scratch, id128 image, 
 	if (r != E_OK)
 		return r;
 	if (m.kind == MARK_SWAP)
-		return E_OK;
+		return disk_sync(d); /* an earlier try may have written it and not come to its sync */
 	bool ours = m.kind == MARK_OURS && id_equal(m.image, image);
 	bool proven = m.kind == MARK_DAMAGED && header_proves;
 	if (!m.swap_header || !m.saved_swap_signature || (!ours && !proven))

@@ -12,6 +12,7 @@
 
 struct save {
 	struct save_options o;
+	struct ladder ladder;
 	const struct save_input *in;
 	struct stream_out out;
 	struct block_job *job;
@@ -37,7 +38,7 @@ static uint64_t worst_block(const struct save_options *o)
 static void carve_workers(struct save *s, struct arena *a, const struct save_options *o)
 {
 	unsigned slots = pipeline_slots(o->threads), workers = o->threads ? o->threads : 1;
-	size_t memory = o->codec->pack_memory(o->level, o->block_size);
+	size_t memory = ladder_memory(&s->ladder, o->block_size);
 	struct block_job *job = arena_take(a, slots * sizeof *job, 64);
 	struct block_worker *worker = arena_take(a, workers * sizeof *worker, 64);
 	struct block_job scratch_job;
@@ -47,7 +48,7 @@ static void carve_workers(struct save *s, struct arena *a, const struct save_opt
 	for (unsigned i = 0; i < workers; i++) {
 		uint8_t *p = arena_take(a, memory, 64);
 		if (worker)
-			worker[i] = (struct block_worker){p, memory};
+			worker[i] = (struct block_worker){p, memory, NULL};
 	}
 	s->job = job;
 	s->worker = worker;
@@ -59,8 +60,13 @@ struct save *save_carve(struct arena *a, const struct save_options *o)
 	struct save counting, *real = arena_take(a, sizeof *real, 64), *s = real ? real : &counting;
 
 	s->o = *o;
+	if (o->adapt)
+		ladder_adapt(&s->ladder);
+	else
+		ladder_fixed(&s->ladder, o->codec, o->level);
 	carve_workers(s, a, o);
-	stream_out_carve(&s->out, a, o->page_size, pipeline_slots(o->threads) * worst_block(o));
+	stream_out_carve(&s->out, a, o->page_size, pipeline_slots(o->threads) * worst_block(o),
+			 o->buffers ? o->buffers : STREAM_BUFFERS);
 	s->head = arena_take(a, HEADER_PAGES_MAX * RECORD_PAGE, DISK_UNIT);
 	return real && real->head ? real : NULL;
 }
@@ -69,15 +75,20 @@ int save_plan(struct save_options *o, size_t limit, size_t *size)
 {
 	struct arena a;
 
+	o->buffers = o->adapt ? STREAM_BUFFERS_MAX : STREAM_BUFFERS;
 	if (o->threads > PIPELINE_THREADS_MAX)
 		o->threads = PIPELINE_THREADS_MAX;
-	for (;; o->threads--) {
+	for (;;) {
 		arena_count(&a);
 		save_carve(&a, o);
 		*size = a.used;
 		if (a.used <= limit)
 			return E_OK;
-		if (!o->threads)
+		if (o->buffers > STREAM_BUFFERS)
+			o->buffers -= STREAM_BUFFERS;
+		else if (o->threads)
+			o->threads--;
+		else
 			return fault(E_MEMORY, 0, "saving needs %zu KiB, %zu KiB may be taken", a.used >> 10,
 				     limit >> 10);
 	}
@@ -103,12 +114,27 @@ static int fill(void *ctx, unsigned slot)
 	return E_OK;
 }
 
+static const struct rung *choose_rung(struct save *s, uint64_t block)
+{
+	uint64_t raw = s->in->header->image_bytes - block * s->o.block_size;
+	uint64_t stored = atomic_load_explicit(&s->stored_done, memory_order_relaxed);
+
+	if (s->ladder.count == 1)
+		return &s->ladder.rung[0];
+	double need = room_pressure(raw, s->in->room > stored ? s->in->room - stored : 0);
+	/* A disk without a queue shows no backlog however slow it is: the first blocks' rung for all. */
+	double pressure = s->in->disk->queues ? stream_out_pressure(&s->out) : 0;
+	return &s->ladder.rung[ladder_pick(&s->ladder, need > pressure ? need : pressure,
+					   s->in->disk->queues ? block : 0)];
+}
+
 static int work(void *ctx, unsigned slot, unsigned worker)
 {
 	struct save *s = ctx;
+	struct block_job *j = &s->job[slot];
+	const struct rung *rung = choose_rung(s, j->record.number);
 
-	block_pack(&s->job[slot], &s->worker[worker], s->o.codec, s->o.level, s->in->header->image_id);
-	return E_OK;
+	return block_pack(j, &s->worker[worker], rung, s->o.block_size, s->in->header->image_id);
 }
 
 static void count(struct save *s, const struct block_record *b)
@@ -133,6 +159,8 @@ static int drain(void *ctx, unsigned slot)
 
 	if (r == E_OK)
 		r = stream_out_append(&s->out, block_payload(j), b->stored);
+	if (r == E_OK)
+		r = stream_out_collect(&s->out);
 	if (r != E_OK)
 		return r;
 	stream_out_keep_promise(&s->out, BLOCK_RECORD + b->raw);
@@ -158,13 +186,14 @@ static const struct pipeline_ops ops = {fill, work, drain, tick};
 
 /* ---- the records round it ---- */
 
+/* Whatever was opened before, memory may have been wiped since. */
 static int open_workers(struct save *s)
 {
 	unsigned n = s->o.threads ? s->o.threads : 1;
 	int r = E_OK;
 
 	for (unsigned i = 0; i < n && r == E_OK; i++)
-		r = s->o.codec->pack_open(s->worker[i].memory, s->worker[i].size, s->o.level, s->o.block_size);
+		r = block_worker_open(&s->worker[i], &s->ladder.rung[s->ladder.count - 1], s->o.block_size);
 	return r;
 }
 
@@ -243,6 +272,7 @@ static void begin(struct save *s, const struct save_input *in)
 	in->header->page_size = s->o.page_size;
 	in->header->block_size = s->o.block_size;
 	in->header->codecs = 0;
+	memset(in->header->more, 0, sizeof in->header->more);
 	memset(&s->trailer, 0, sizeof s->trailer);
 	s->trailer.image_check = id64(in->header->image_id);
 	s->raw_done = s->stored_done = 0;
@@ -267,7 +297,9 @@ static int write_all(struct save *s)
 	}
 	if (r == E_OK)
 		r = write_trailer_and_state(s);
-	return r == E_OK ? write_header(s) : r;
+	if (r == E_OK)
+		r = write_header(s);
+	return r == E_OK ? tick(s) : r; /* however short the save was, it asks once */
 }
 
 int save_run(struct save *s, const struct save_input *in)

@@ -15,9 +15,11 @@
 struct save_options {
 	uint32_t page_size, block_size; /* bytes */
 	unsigned threads;		/* 0 = inline */
+	bool adapt; /* choose codec and level block by block; else: */
 	const struct codec *codec;
 	int level;
 	bool reproducible; /* no times or thread counts in the image */
+	unsigned buffers;  /* of the write queue; set by save_plan() */
 };
 
 struct save_progress {
@@ -35,8 +37,9 @@ struct save;
 struct save *save_carve(struct arena *a, const struct save_options *o);
 
 /*
- * The most threads, at most o->threads, whose memory fits in @limit bytes; its
- * size goes to @size.  E_MEMORY when not even 0 threads fit.
+ * Sets o->buffers and the most threads, at most o->threads, whose memory fits
+ * in @limit bytes: first the queue shrinks, then threads go.  Its size goes to
+ * @size.  E_MEMORY when not even 0 threads fit.
  */
 int save_plan(struct save_options *o, size_t limit, size_t *size);
 
@@ -45,6 +48,7 @@ struct save_input {
 	struct disk *disk;
 	struct page_source *source;
 	struct swap_pages *swap;
+	uint64_t room; /* bytes that swap has, about */
 	/* All fields set but pages, places, codecs and sizes of page and block; those are filled in. */
 	struct header *header;
 	const struct fingerprint *fingerprints;

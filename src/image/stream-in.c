@@ -51,8 +51,6 @@ static int current_run(struct stream_in *s, struct extent *e)
 		int r = read_map(s, s->map->next);
 		if (r != E_OK)
 			return r;
-		if (!s->map->count)
-			return fault(E_CORRUPT, 0, "extents: a page without entries");
 	}
 	*e = s->map->e[s->map_at];
 	e->start += s->map_done;

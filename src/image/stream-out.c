@@ -12,6 +12,7 @@
 #include "image/stream.h"
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <string.h>
@@ -21,12 +22,13 @@ enum {
 	META_PAGES = 64 + 16,  /* extent, header and other pages a reserve leaves room for */
 };
 
-void stream_out_carve(struct stream_out *s, struct arena *a, uint32_t page_size, uint64_t in_flight)
+void stream_out_carve(struct stream_out *s, struct arena *a, uint32_t page_size, uint64_t in_flight, unsigned buffers)
 {
 	uint64_t worst = in_flight + 2 * STREAM_BUFFER + TAKE_BATCH;
 
 	s->page_size = page_size;
-	for (int i = 0; i < STREAM_BUFFERS; i++)
+	s->buffers = buffers;
+	for (unsigned i = 0; i < buffers; i++)
 		stream_buffer_carve(&s->buffer[i], a, page_size);
 	s->places = arena_take(a, TAKE_BATCH / page_size * sizeof *s->places, 16);
 	s->map = arena_take(a, sizeof *s->map, 16);
@@ -39,15 +41,16 @@ void stream_out_start(struct stream_out *s, struct disk *disk, struct swap_pages
 	s->disk = disk;
 	s->swap = swap;
 	s->image = image;
-	s->current = 0;
+	s->current = s->oldest = 0;
 	s->position = 0;
+	meter_reset(&s->meter);
 	s->promised = 0;
 	s->full = false;
 	s->map_place = s->first_place = s->map_pages = 0;
 	s->map_check = id64(image);
 	memset(s->map, 0, sizeof *s->map);
-	for (int i = 0; i < STREAM_BUFFERS; i++)
-		s->buffer[i].fill = s->buffer[i].limit = s->buffer[i].ios = 0;
+	for (unsigned i = 0; i < s->buffers; i++)
+		s->buffer[i].fill = s->buffer[i].limit = s->buffer[i].ios = s->buffer[i].bytes = 0;
 	run_ring_reset(&s->ring);
 	pthread_mutex_init(&s->lock, NULL);
 }
@@ -193,7 +196,44 @@ static int send_off(struct stream_out *s, struct stream_buffer *b)
 	}
 	b->fill = 0;
 	b->limit = 0;
+	b->sent = clock_ns();
+	b->bytes = bytes;
+	pthread_mutex_lock(&s->lock);
+	meter_handed(&s->meter, bytes, b->sent);
+	pthread_mutex_unlock(&s->lock);
 	return stream_buffer_submit(b, s->disk);
+}
+
+static bool finished(const struct stream_buffer *b)
+{
+	for (uint32_t i = 0; i < b->ios; i++)
+		if (b->io[i].busy)
+			return false;
+	return true;
+}
+
+/* Counts what the disk has finished, oldest first. */
+static void count_written(struct stream_out *s)
+{
+	uint64_t now = clock_ns();
+
+	while (s->buffer[s->oldest].bytes && finished(&s->buffer[s->oldest])) {
+		struct stream_buffer *b = &s->buffer[s->oldest];
+
+		pthread_mutex_lock(&s->lock);
+		meter_written(&s->meter, b->bytes, b->sent, now);
+		pthread_mutex_unlock(&s->lock);
+		b->bytes = 0;
+		s->oldest = (s->oldest + 1) % s->buffers;
+	}
+}
+
+double stream_out_pressure(struct stream_out *s)
+{
+	pthread_mutex_lock(&s->lock);
+	double p = meter_pressure(&s->meter, (uint64_t)s->buffers * STREAM_BUFFER, clock_ns());
+	pthread_mutex_unlock(&s->lock);
+	return p;
 }
 
 /* Where a new buffer ends: with the run it begins on, if that is long enough. */
@@ -209,7 +249,15 @@ static int next_buffer(struct stream_out *s)
 {
 	int r = send_off(s, &s->buffer[s->current]);
 
-	s->current = (s->current + 1) % STREAM_BUFFERS;
+	s->current = (s->current + 1) % s->buffers;
+	return r;
+}
+
+int stream_out_collect(struct stream_out *s)
+{
+	int r = s->disk->ops->reap(s->disk, false);
+
+	count_written(s);
 	return r;
 }
 
@@ -221,6 +269,7 @@ int stream_out_append(struct stream_out *s, const uint8_t *data, uint32_t n)
 			int r = stream_buffer_wait(b, s->disk);
 			if (r != E_OK)
 				return r;
+			count_written(s);
 			b->limit = cut(s);
 		}
 		uint32_t some = (uint32_t)min_u64(n, b->limit - b->fill);
@@ -246,7 +295,7 @@ int stream_out_finish(struct stream_out *s, struct trailer *t)
 		r = next_buffer(s);
 	if (r == E_OK)
 		r = write_map(s); /* there is one: the closing record has been appended */
-	for (int i = 0; i < STREAM_BUFFERS && r == E_OK; i++)
+	for (unsigned i = 0; i < s->buffers && r == E_OK; i++)
 		r = stream_buffer_wait(&s->buffer[i], s->disk);
 	t->extents_place = s->first_place;
 	t->extent_pages = s->map_pages;
@@ -257,5 +306,5 @@ int stream_out_finish(struct stream_out *s, struct trailer *t)
 
 void stream_out_settle(struct stream_out *s)
 {
-	stream_buffers_settle(s->buffer, STREAM_BUFFERS, s->disk);
+	stream_buffers_settle(s->buffer, s->buffers, s->disk);
 }

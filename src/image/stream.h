@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/disk.h"
+#include "image/adapt.h"
 #include "image/format.h"
 
 #include <pthread.h>
@@ -37,6 +38,7 @@ struct swap_pages {
 enum {
 	STREAM_BUFFER = 1 << 20, /* bytes of one device request at most */
 	STREAM_BUFFERS = 8,	 /* in flight */
+	STREAM_BUFFERS_MAX = 12, /* when the codec is chosen by how full they are */
 	TAKE_BATCH = 16 << 20,	 /* bytes of swap pages taken and sorted at once */
 };
 
@@ -61,6 +63,8 @@ struct stream_buffer {
 	uint32_t fill, limit; /* bytes; limit: where it is cut so that it ends with a run */
 	struct disk_io *io;   /* room for one a page */
 	uint32_t ios;
+	uint64_t sent;	/* ns, when it was handed to the disk */
+	uint32_t bytes; /* of it, while under way; 0 = not */
 };
 
 void stream_buffer_carve(struct stream_buffer *b, struct arena *a, uint32_t page_size);
@@ -80,8 +84,9 @@ struct stream_out {
 	struct swap_pages *swap;
 	id128 image;
 	uint32_t page_size;
-	struct stream_buffer buffer[STREAM_BUFFERS];
-	unsigned current;
+	struct stream_buffer buffer[STREAM_BUFFERS_MAX];
+	unsigned buffers;	 /* of them in use */
+	unsigned current, oldest; /* being filled; longest under way */
 	uint64_t position;	 /* stream bytes appended */
 	uint64_t *places;	 /* one batch, the filling thread's */
 	struct extent_page *map; /* the extent page being filled */
@@ -92,10 +97,11 @@ struct stream_out {
 	struct run_ring ring;
 	uint64_t promised; /* bytes filled but not yet appended, at their worst */
 	bool full;	   /* the area has no more pages */
+	struct write_meter meter;
 };
 
-/* @in_flight: the most bytes ever promised at once. */
-void stream_out_carve(struct stream_out *s, struct arena *a, uint32_t page_size, uint64_t in_flight);
+/* @in_flight: the most bytes ever promised at once.  @buffers: 2 to STREAM_BUFFERS_MAX. */
+void stream_out_carve(struct stream_out *s, struct arena *a, uint32_t page_size, uint64_t in_flight, unsigned buffers);
 void stream_out_start(struct stream_out *s, struct disk *disk, struct swap_pages *swap, id128 image);
 void stream_out_stop(struct stream_out *s);
 
@@ -105,7 +111,11 @@ int stream_out_reserve(struct stream_out *s, uint64_t bytes);
 int stream_out_page(struct stream_out *s, uint64_t *place);
 /* Appends bytes, E_NOSPACE when the area is full.  @promise: what was reserved for them. */
 int stream_out_append(struct stream_out *s, const uint8_t *data, uint32_t n);
+/* Takes note of what the disk has finished, without waiting; for the pressure to be of now. */
+int stream_out_collect(struct stream_out *s);
 void stream_out_keep_promise(struct stream_out *s, uint64_t promise);
+/* How far the disk is behind (adapt.h); any thread. */
+double stream_out_pressure(struct stream_out *s);
 /* Writes what is buffered and the last extent page, waits for all; fills the extents' fields and stream_bytes. */
 int stream_out_finish(struct stream_out *s, struct trailer *t);
 /* Waits for whatever is under way, after an error too. */

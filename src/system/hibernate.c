@@ -145,6 +145,8 @@ static int save_image(struct hibernate *h)
 
 	if (r != E_OK)
 		return r;
+	if (call(h, KERNEL_AVAIL_SWAP, 0, &in.room))
+		in.room = h->header.image_bytes; /* not known: packed, but not with all might */
 	kernel_source_open(&source, h->kernel, h->header.page_size);
 	kernel_swap_open(&swap, h->kernel);
 	r = save_run(h->save, &in);

@@ -161,7 +161,7 @@ static int take_word(struct boot_line *b, char *word)
 		return r;
 	} else if (!strcmp(word, "resumedelay")) {
 		int r = number(word, value, &n);
-		b->delay = n > 600 ? 600 : (unsigned)n;
+		b->delay = r != E_OK ? 0 : n > 600 ? 600 : (unsigned)n;
 		return r;
 	}
 	return E_OK;

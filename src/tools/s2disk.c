@@ -222,8 +222,24 @@ static int choose_codec(void)
 	o->page_size = (uint32_t)sysconf(_SC_PAGESIZE);
 	o->block_size = BLOCK_SIZE_DEFAULT;
 	o->threads = tool_threads(&job.conf);
+	o->adapt = job.conf.compress && job.conf.codec == CODEC_CHOICE_DEFAULT;
 	int r = tool_codec(&job.conf, &o->codec, &o->level);
 	return r == E_OK ? E_OK : log_fault(r, "configuration");
+}
+
+static void say_plan(size_t bytes, unsigned wanted)
+{
+	const struct save_options *o = &job.save;
+
+	if (o->threads < wanted)
+		log_verbose("%u threads instead of %u: more would take over %zu MiB", o->threads, wanted,
+			    arena_limit() >> 20);
+	if (o->adapt)
+		log_verbose("compressor chosen block by block, %u threads, %zu KiB of locked memory", o->threads,
+			    bytes >> 10);
+	else
+		log_verbose("%s:%d, %u threads, %zu KiB of locked memory", o->codec->name, o->level, o->threads,
+			    bytes >> 10);
 }
 
 static int take_memory(void)
@@ -236,11 +252,7 @@ static int take_memory(void)
 		r = arena_open(&job.arena, size + extra, 1);
 	if (r != E_OK)
 		return log_fault(r, "memory");
-	if (job.save.threads < wanted)
-		log_verbose("%u threads instead of %u: more would take over %zu MiB", job.save.threads, wanted,
-			    arena_limit() >> 20);
-	log_verbose("%s:%d, %u threads, %zu KiB of locked memory", job.save.codec->name, job.save.level,
-		    job.save.threads, (size + extra) >> 10);
+	say_plan(size + extra, wanted);
 	job.h.save = save_carve(&job.arena, &job.save);
 	job.h.scratch = arena_take(&job.arena, IMAGE_SCRATCH, DISK_UNIT);
 	job.fingerprint_scratch = arena_take(&job.arena, FINGERPRINT_SCRATCH, DISK_UNIT);
@@ -480,7 +492,8 @@ static void say_result(void)
 	}
 	log_note("resumed: %llu MB saved as %llu MB in %.1f s (%llu MB/s, %s), loaded in %.1f s (%llu MB/s)",
 		 (unsigned long long)(t->raw_bytes / 1000000), (unsigned long long)(t->stream_bytes / 1000000),
-		 (double)t->save_ns / 1e9, mb_per_s(t->raw_bytes, t->save_ns), job.save.codec->name,
+		 (double)t->save_ns / 1e9, mb_per_s(t->raw_bytes, t->save_ns),
+		 job.save.adapt ? "auto" : job.save.codec->name,
 		 (double)s->load_ns / 1e9, mb_per_s(t->raw_bytes, s->load_ns));
 	if (job.conf.resume_pause)
 		sleep(job.conf.resume_pause);

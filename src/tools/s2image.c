@@ -29,7 +29,7 @@ enum { SWAP_VERSION = 1024, SWAP_LAST_PAGE = 1028, SWAP_UUID = 1036 };
 
 static struct job {
 	struct config conf;
-	bool json, destroy, reproducible;
+	bool json, destroy, reproducible, adapt;
 	uint64_t offset; /* pages of this machine */
 	uint64_t block_pages;
 	struct target target;
@@ -49,7 +49,8 @@ static void usage(FILE *to)
 	      "  discard FILE        give the image up: the swap signature back\n\n"
 	      "  -o, --offset PAGES        where the swap area begins on the device\n"
 	      "      --json                info as JSON\n"
-	      "  -c, --compressor CODEC    none, lzo, lz4[:N], zstd[:N]\n"
+	      "  -c, --compressor CODEC    none, lzo, lz4[:N] (default), zstd[:N], or auto:\n"
+	      "                            chosen block by block from how fast FILE takes them\n"
 	      "  -t, --threads N           threads, 0 = none beside the main one\n"
 	      "      --block-pages N       pages in a block (default 256 KiB)\n"
 	      "      --reproducible        the same bytes each time: no times, ids or names\n"
@@ -100,6 +101,7 @@ static int take_option(int o)
 	case 'o':
 		return take_number(&job.offset, "pages");
 	case 'c':
+		job.adapt = !strcmp(optarg, "auto");
 		return set_key("compressor", optarg);
 	case 't':
 		return set_key("threads", optarg);
@@ -523,33 +525,32 @@ static int pack_options(struct save_options *o)
 		o->block_size = (uint32_t)job.block_pages * o->page_size;
 	o->threads = tool_threads(&job.conf);
 	o->reproducible = job.reproducible;
+	o->adapt = job.adapt;
 	return tool_codec(&job.conf, &o->codec, &o->level);
 }
 
-static int pack_from(int raw_fd, uint64_t raw)
+static int pack_from(int raw_fd, uint64_t raw, struct save_options *o)
 {
 	struct disk *disk = &job.target.file.disk;
 	struct file_source source = {{source_read}, raw_fd};
 	struct file_pages pages = {{pages_take}, 1, 0, job.image.area_start, job.image.mark.page_size};
 	struct header h = {0};
 	struct save_input in = {.disk = disk, .source = &source.source, .swap = &pages.pages, .header = &h};
-	struct save_options o = {0};
 	size_t size = 0;
-	int r = pack_options(&o);
+	int r = save_plan(o, arena_limit(), &size);
 
-	if (r == E_OK)
-		r = save_plan(&o, arena_limit(), &size);
 	if (r == E_OK)
 		r = arena_open(&job.arena, size, 0);
 	if (r != E_OK)
 		return r;
-	struct save *s = save_carve(&job.arena, &o);
+	struct save *s = save_carve(&job.arena, o);
 	if (!s)
 		return E_INTERNAL;
 	pages.end = min_u64(job.image.mark.last_page + 1ull, (disk->size - pages.start) / pages.page_size);
+	in.room = (pages.end - pages.next) * pages.page_size;
 	describe(&h, raw);
 	r = save_run(s, &in);
-	return r == E_OK ? mark_set(disk, job.image.area_start, o.page_size, job.scratch, h.image_id, h.installation,
+	return r == E_OK ? mark_set(disk, job.image.area_start, o->page_size, job.scratch, h.image_id, h.installation,
 				    save_header_place(s))
 			 : r;
 }
@@ -566,26 +567,44 @@ static int open_area(const char *path)
 	return E_OK;
 }
 
-static int do_pack(char **arg)
+static int open_raw(const char *path, int *fd, uint64_t *size)
 {
 	struct stat st;
-	int fd = open(arg[0], O_RDONLY | O_CLOEXEC), r = E_OK;
 
-	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		fault(E_IO, fd < 0 ? errno : 0, "cannot be read as a page stream");
-		r = log_fault(E_IO, arg[0]);
-	} else if (st.st_size % sysconf(_SC_PAGESIZE)) {
-		fault(E_USAGE, 0, "its %lld bytes are not whole pages", (long long)st.st_size);
-		r = log_fault(E_USAGE, arg[0]);
-	} else {
-		r = ready_area(arg[1], (uint64_t)st.st_size);
-		if (r == E_OK)
-			r = open_area(arg[1]);
-		if (r == E_OK)
-			r = pack_from(fd, (uint64_t)st.st_size);
-		if (r != E_OK)
-			log_fault(r, arg[1]);
-	}
+	*fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (*fd < 0)
+		return fault(E_IO, errno, "cannot be opened");
+	if (fstat(*fd, &st) || !S_ISREG(st.st_mode))
+		return fault(E_IO, 0, "is no plain file");
+	if (st.st_size % sysconf(_SC_PAGESIZE))
+		return fault(E_USAGE, 0, "its %lld bytes are not whole pages", (long long)st.st_size);
+	*size = (uint64_t)st.st_size;
+	return E_OK;
+}
+
+static int pack_to(const char *path, int raw_fd, uint64_t raw)
+{
+	struct save_options o = {0};
+	int r = pack_options(&o);
+
+	if (r == E_OK)
+		r = ready_area(path, raw);
+	if (r == E_OK)
+		r = open_area(path);
+	if (r == E_OK)
+		r = pack_from(raw_fd, raw, &o);
+	return r == E_OK ? E_OK : log_fault(r, path);
+}
+
+static int do_pack(char **arg)
+{
+	uint64_t raw = 0;
+	int fd, r = open_raw(arg[0], &fd, &raw);
+
+	if (r == E_OK)
+		r = pack_to(arg[1], fd, raw);
+	else
+		log_fault(r, arg[0]);
 	if (fd >= 0)
 		close(fd);
 	return r;

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The table for people and the file for programs. */
+#include "base/error.h"
+#include "tools/bench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- medians ---- */
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *v, unsigned n)
+{
+	qsort(v, n, sizeof *v, compare);
+	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+/* The median of the double at @offset in each sample. */
+static double median_of(const struct result *r, unsigned n, size_t offset)
+{
+	double v[1000];
+
+	for (unsigned i = 0; i < n; i++)
+		v[i] = *(const double *)((const char *)&r->sample[i] + offset);
+	return median(v, n);
+}
+
+void result_finish(struct result *r, unsigned repeats)
+{
+	double stored[1000], shortest = r->sample[0].seconds, longest = shortest;
+	double raw = (double)r->sample[0].raw / 1e6;
+
+	for (unsigned i = 0; i < repeats; i++) {
+		const struct sample *s = &r->sample[i];
+		stored[i] = (double)s->stored;
+		shortest = s->seconds < shortest ? s->seconds : shortest;
+		longest = s->seconds > longest ? s->seconds : longest;
+	}
+	r->seconds = median_of(r, repeats, offsetof(struct sample, seconds));
+	r->cpu = median_of(r, repeats, offsetof(struct sample, cpu));
+	r->fill = median_of(r, repeats, offsetof(struct sample, fill));
+	r->wait = median_of(r, repeats, offsetof(struct sample, wait));
+	r->stored = median(stored, repeats);
+	r->rate = raw / r->seconds;
+	r->rate_min = raw / longest;
+	r->rate_max = raw / shortest;
+}
+
+/* ---- the table ---- */
+
+bool result_beside(const struct result *a, const struct result *b)
+{
+	const struct run *x = &a->run, *y = &b->run;
+
+	if (x->direction != y->direction || x->threads != y->threads)
+		return false;
+	return x->direction == DIRECTION_SAVE ? x->write_rate == y->write_rate : x->read_rate == y->read_rate;
+}
+
+static const struct result *best_fixed(const struct report *r, const struct result *beside)
+{
+	const struct result *best = NULL;
+
+	for (unsigned i = 0; i < r->count; i++) {
+		const struct result *f = &r->result[i];
+		if (f->run.choice->codec && f->run.choice->codec->id != CODEC_SLEEP && result_beside(f, beside) &&
+		    (!best || f->rate > best->rate))
+			best = f;
+	}
+	return best;
+}
+
+static void head_codecs(const struct bound *b)
+{
+	printf("Each codec alone in one thread (processor time):\n");
+	printf("  %-10s %8s %12s %14s\n", "codec", "ratio", "pack MB/s", "unpack MB/s");
+	for (unsigned i = 0; i < b->count; i++) {
+		const struct alone *a = &b->alone[i];
+		printf("  %-10s %8.2f %12.0f ", a->choice.name, a->ratio, 1 / a->pack / 1e6);
+		if (a->unpack > 0)
+			printf("%14.0f\n", 1 / a->unpack / 1e6);
+		else
+			printf("%14s\n", "-");
+	}
+	putchar('\n');
+}
+
+void report_head(const struct report *r)
+{
+	const struct input *in = r->input;
+
+	printf("%s: %llu bytes, %llu pages; store: %s; %u cores\n\n", in->name, (unsigned long long)in->bytes,
+	       (unsigned long long)(in->bytes / in->page_size), r->store, r->bound->cores);
+	if (r->bound->count)
+		head_codecs(r->bound);
+	fflush(stdout);
+}
+
+static const char *rate_text(unsigned rate, char *out, size_t n)
+{
+	if (rate)
+		snprintf(out, n, "%u MB/s", rate);
+	else
+		snprintf(out, n, "no limit");
+	return out;
+}
+
+static void table_head(const struct result *r)
+{
+	char rate[32];
+	bool save = r->run.direction == DIRECTION_SAVE;
+
+	printf("%s, %s %s, %u threads%s", save ? "Save" : "Load", save ? "writing" : "reading",
+	       rate_text(save ? r->run.write_rate : r->run.read_rate, rate, sizeof rate), r->run.threads,
+	       r->sample[0].threads < r->run.threads ? " (fewer: memory)" : "");
+	if (save && r->bound > 0)
+		printf("; bound %.0f MB/s", r->bound);
+	printf("\n  %-10s %8s %17s %10s %6s %12s %7s %7s %7s %7s\n", "codec", "MB/s", "min - max", "pages/s", "ratio",
+	       "stored", "CPU s", save ? "fill s" : "sink s", "wait s", "bound");
+}
+
+static void table_name(const struct run *r, char *out, size_t n)
+{
+	if (r->direction == DIRECTION_SAVE || !r->choice->adapt)
+		snprintf(out, n, "%s", r->choice->name);
+	else if (r->write_rate)
+		snprintf(out, n, "auto@%u", r->write_rate);
+	else
+		snprintf(out, n, "auto@max");
+}
+
+static void table_row(const struct report *r, const struct result *x)
+{
+	double raw = (double)x->sample[0].raw;
+	char name[32], span[32], bound[16] = "-";
+
+	table_name(&x->run, name, sizeof name);
+	snprintf(span, sizeof span, "%.0f - %.0f", x->rate_min, x->rate_max);
+	if (x->bound > 0)
+		snprintf(bound, sizeof bound, "%.1f%%", 100 * x->rate / x->bound);
+	printf("  %-10s %8.0f %17s %10.0f %6.2f %12.0f %7.3f %7.3f %7.3f %7s\n", name, x->rate, span,
+	       raw / r->input->page_size / x->seconds, raw / x->stored, x->stored, x->cpu, x->fill, x->wait, bound);
+}
+
+static void table_auto(const struct report *r, const struct result *x)
+{
+	const struct result *best = best_fixed(r, x);
+	char name[32];
+
+	if (!x->run.choice->adapt || (!best && x->bound <= 0))
+		return;
+	table_name(&x->run, name, sizeof name);
+	printf("  %s:", name);
+	if (x->bound > 0)
+		printf(" %.1f %% of the bound%s", 100 * x->rate / x->bound, best ? "," : "");
+	if (best)
+		printf(" %.1f %% of the best fixed codec (%s)", 100 * x->rate / best->rate, best->run.choice->name);
+	putchar('\n');
+}
+
+void report_table(const struct report *r)
+{
+	for (unsigned i = 0; i < r->count; i++) {
+		bool first = true;
+		for (unsigned k = 0; k < i && first; k++)
+			first = !result_beside(&r->result[k], &r->result[i]);
+		if (!first)
+			continue;
+		table_head(&r->result[i]);
+		for (unsigned k = i; k < r->count; k++)
+			if (result_beside(&r->result[i], &r->result[k]))
+				table_row(r, &r->result[k]);
+		for (unsigned k = i; k < r->count; k++)
+			if (result_beside(&r->result[i], &r->result[k]))
+				table_auto(r, &r->result[k]);
+		putchar('\n');
+	}
+}
+
+/* ---- JSON ---- */
+
+static void json_text(FILE *f, const char *s)
+{
+	putc('"', f);
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+		if (c == '"' || c == '\\')
+			fprintf(f, "\\%c", c);
+		else if (c < 32)
+			fprintf(f, "\\u%04x", c);
+		else
+			putc(c, f);
+	}
+	putc('"', f);
+}
+
+static void json_rate(FILE *f, const char *name, unsigned rate)
+{
+	if (rate)
+		fprintf(f, ", \"%s\": %u", name, rate);
+	else
+		fprintf(f, ", \"%s\": null", name);
+}
+
+static void json_run(FILE *f, const struct report *r, const struct result *x)
+{
+	fprintf(f, "    {\"pages_file\": ");
+	json_text(f, r->input->name);
+	fprintf(f, ", \"compressor\": \"%s\", \"threads\": %u", x->run.choice->name, x->sample[0].threads);
+	json_rate(f, "write_rate_MBps", x->run.write_rate);
+	json_rate(f, "read_rate_MBps", x->run.read_rate);
+	fprintf(f, ", \"direction\": \"%s\", \"raw_bytes\": %llu, \"stored_bytes\": %.0f, \"seconds_median\": %.6f",
+		x->run.direction == DIRECTION_SAVE ? "save" : "load", (unsigned long long)x->sample[0].raw, x->stored,
+		x->seconds);
+	fprintf(f, ", \"MBps_median\": %.3f, \"MBps_min\": %.3f, \"MBps_max\": %.3f, \"pages_per_second\": %.1f",
+		x->rate, x->rate_min, x->rate_max, (double)x->sample[0].raw / r->input->page_size / x->seconds);
+	if (x->bound > 0)
+		fprintf(f, ", \"bound_MBps\": %.3f", x->bound);
+	else
+		fprintf(f, ", \"bound_MBps\": null");
+	fprintf(f, ", \"cpu_seconds\": %.6f, \"%s_seconds\": %.6f, \"wait_seconds\": %.6f}", x->cpu,
+		x->run.direction == DIRECTION_SAVE ? "fill" : "sink", x->fill, x->wait);
+}
+
+static void json_alone(FILE *f, const struct bound *b)
+{
+	for (unsigned i = 0; i < b->count; i++) {
+		const struct alone *a = &b->alone[i];
+		fprintf(f, "%s\n    {\"compressor\": \"%s\", \"ratio\": %.4f, \"pack_MBps\": %.3f, \"unpack_MBps\": ",
+			i ? "," : "", a->choice.name, a->ratio, 1 / a->pack / 1e6);
+		if (a->unpack > 0)
+			fprintf(f, "%.3f}", 1 / a->unpack / 1e6);
+		else
+			fprintf(f, "null}");
+	}
+}
+
+int report_json(const struct report *r, const char *path)
+{
+	FILE *f = fopen(path, "we");
+
+	if (!f)
+		return fault(E_IO, errno, "%s cannot be written", path);
+	fprintf(f, "{\n  \"store\": ");
+	json_text(f, r->store);
+	fprintf(f, ",\n  \"cores\": %u,\n  \"repeats\": %u,\n  \"codecs\": [", r->bound->cores, r->repeats);
+	json_alone(f, r->bound);
+	fprintf(f, "\n  ],\n  \"runs\": [");
+	for (unsigned i = 0; i < r->count; i++) {
+		fputs(i ? ",\n" : "\n", f);
+		json_run(f, r, &r->result[i]);
+	}
+	fprintf(f, "\n  ]\n}\n");
+	bool bad = ferror(f);
+	return fclose(f) || bad ? fault(E_IO, errno, "%s cannot be written", path) : E_OK;
+}
