@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One QEMU guest: its console, its command line, its power switch.
+
+The first serial line is the guest's console, the second a shell that runs one command at a time for
+the host (see guest/shell). Both, and QEMU's control channel, are socket pairs read by one thread,
+so every line carries the host's time and no line is lost. A guest never outlives its time limit, its
+Guest object, or the process that started it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import selectors
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable
+
+QEMU = "qemu-system-x86_64"
+PANIC = re.compile(r"Kernel panic|Oops: |BUG: |general protection fault|Image mismatch")
+PROMPT = 90.0   # seconds until a freshly booted guest must answer
+COMMANDS = itertools.count(1)   # unique over all guests: an answer may come out of a later boot
+
+
+class GuestError(Exception):
+    """The guest did not do what the test expected."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A raw disk image and how QEMU presents it."""
+
+    path: Path
+    limit: int = 0            # bytes a second, reads and writes together; 0: none
+    cache: str = "unsafe"
+
+    def option(self, number: int) -> str:
+        """QEMU's -drive argument."""
+        text = f"file={self.path},format=raw,if=none,id=disk{number},cache={self.cache}"
+        return text + (f",throttling.bps-total={self.limit}" if self.limit else "")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The machine. Saving and resuming need the same memory, processors and disks."""
+
+    memory: int = 512         # MiB
+    cpus: int = 2
+    disks: tuple[Disk, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reply:
+    """How a command in the guest ended."""
+
+    status: int
+    text: str
+    began: float
+    ended: float
+
+    @property
+    def seconds(self) -> float:
+        """The host's time between the command's two marks."""
+        return self.ended - self.began
+
+
+@dataclass
+class Stream:
+    """Bytes from one socket, cut into lines with the host's time."""
+
+    name: str
+    sock: socket.socket
+    log: Any
+    rest: bytes = b""
+    lines: list[tuple[float, str]] = field(default_factory=list)
+
+    def feed(self, data: bytes, now: float, start: float) -> None:
+        """Take more bytes."""
+        *whole, self.rest = (self.rest + data).split(b"\n")
+        for raw in whole:
+            text = raw.decode(errors="replace").rstrip("\r")
+            self.lines.append((now, text))
+            self.log.write(f"{now - start:9.3f} {text}\n")
+        self.log.flush()
+
+
+def available() -> bool:
+    """Can guests be run on this machine?"""
+    return shutil.which(QEMU) is not None
+
+
+class Guest:
+    """A running guest; a context manager that leaves no process behind."""
+
+    def __init__(self, shape: Shape, image: Path, initramfs: Path, logs: Path,
+                 append: str = "", limit: float = 300.0) -> None:
+        logs.mkdir(parents=True, exist_ok=True)
+        self.logs = logs
+        self.shape = shape
+        self.start = time.time()
+        self.deadline = self.start + limit
+        self.changed = threading.Condition()
+        self.failure: str | None = None
+        self.watch_panics = True
+        self.streams: dict[str, Stream] = {}
+        far = [self._open(name) for name in ("console", "shell", "qmp")]
+        command = self._command(shape, image, initramfs, append, [s.fileno() for s in far])
+        self.errors = open(logs / "qemu.log", "w")
+        self.process = subprocess.Popen(command, pass_fds=[s.fileno() for s in far],
+                                        stdin=subprocess.DEVNULL, stdout=self.errors, stderr=self.errors)
+        for sock in far:
+            sock.close()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        self._qmp("qmp_capabilities")
+
+    def _open(self, name: str) -> socket.socket:
+        near, far = socket.socketpair()
+        self.streams[name] = Stream(name, near, open(self.logs / f"{name}.log", "w"))
+        return far
+
+    @staticmethod
+    def _command(shape: Shape, image: Path, initramfs: Path, append: str, fds: list[int]) -> list[str]:
+        line = f"console=ttyS0,115200 panic=-1 loglevel=7 printk.devkmsg=on {append}"
+        # setpriv: the kernel kills QEMU when the thread that started it is gone.
+        command = ["setpriv", "--pdeathsig", "KILL", QEMU, "-nodefaults", "-no-reboot", "-no-shutdown",
+                   "-display", "none", "-accel", "tcg,thread=multi", "-cpu", "max",
+                   "-smp", str(shape.cpus), "-m", str(shape.memory),
+                   "-kernel", str(image), "-initrd", str(initramfs), "-append", line.strip()]
+        for name, fd in zip(("console", "shell", "qmp"), fds):
+            command += ["-chardev", f"socket,id={name},fd={fd}"]
+        command += ["-serial", "chardev:console", "-serial", "chardev:shell",
+                    "-mon", "chardev=qmp,mode=control"]
+        for number, disk in enumerate(shape.disks):
+            command += ["-drive", disk.option(number), "-device", f"virtio-blk-pci,drive=disk{number}"]
+        return command
+
+    def __enter__(self) -> "Guest":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def _read(self) -> None:
+        """Collect lines until QEMU is gone; enforce the time limit."""
+        with selectors.DefaultSelector() as selector:
+            for stream in self.streams.values():
+                selector.register(stream.sock, selectors.EVENT_READ, stream)
+            while selector.get_map():
+                ready = selector.select(0.5)
+                now = time.time()
+                with self.changed:
+                    for key, _ in ready:
+                        self._take(selector, key.data, now)
+                    self.changed.notify_all()
+                if now > self.deadline and self.process.poll() is None:
+                    self.failure = self.failure or "the guest's time limit passed"
+                    self.process.kill()
+
+    def _take(self, selector: selectors.BaseSelector, stream: Stream, now: float) -> None:
+        try:
+            data = stream.sock.recv(65536)
+        except OSError:
+            data = b""
+        if not data:
+            selector.unregister(stream.sock)
+            return
+        known = len(stream.lines)
+        stream.feed(data, now, self.start)
+        if stream.name == "console" and self.watch_panics and not self.failure:
+            for _, line in stream.lines[known:]:
+                if PANIC.search(line):
+                    self.failure = f"console: {line}"
+
+    def wait(self, ready: Callable[[], Any], timeout: float, what: str) -> Any:
+        """Wait until `ready` returns something true; raise with `what` when it does not."""
+        end = time.time() + timeout
+        with self.changed:
+            while True:
+                value = ready()
+                if value:
+                    return value
+                if self.failure:
+                    raise GuestError(f"{self.failure}, while waiting for {what}")
+                if self.process.poll() is not None and not self.reader.is_alive():
+                    raise GuestError(f"QEMU ended while waiting for {what}")
+                if time.time() > end:
+                    raise GuestError(f"no {what} within {timeout:.0f} s")
+                self.changed.wait(0.5)
+
+    def find(self, pattern: str, stream: str = "shell") -> tuple[float, re.Match[str]] | None:
+        """First line that matches, with its time."""
+        wanted = re.compile(pattern)
+        for when, line in self.streams[stream].lines:
+            found = wanted.search(line)
+            if found:
+                return when, found
+        return None
+
+    def expect(self, pattern: str, timeout: float, stream: str = "shell") -> float:
+        """Wait for a line; return when it came."""
+        return self.wait(lambda: self.find(pattern, stream), timeout, f'line "{pattern}"')[0]
+
+    def booted(self) -> "Guest":
+        """Wait until the guest takes commands."""
+        self.expect("^@@ready", PROMPT)
+        return self
+
+    # --- commands ---
+
+    def send(self, command: str) -> int:
+        """Start a command; the answer may come in a later boot."""
+        number = next(COMMANDS)
+        line = f"{number} {command}\n".encode()
+        if len(line) > 4000 or b"\n" in line[:-1]:
+            raise ValueError("a command is one line of fewer than 4000 bytes")
+        self.streams["shell"].sock.sendall(line)
+        return number
+
+    def reply(self, number: int) -> Reply | None:
+        """The answer to command `number`, when it is there."""
+        began = 0.0
+        text: list[str] = []
+        for when, line in self.streams["shell"].lines:
+            if line.startswith("@@begin "):
+                began, text = when, []
+                continue
+            end = re.match(r"@@end (\d+) (\d+)", line)
+            if end and int(end.group(1)) == number:
+                return Reply(int(end.group(2)), "\n".join(text).strip(), began, when)
+            text.append(line)
+        return None
+
+    def text_since(self, number: int) -> str:
+        """What a command has printed so far."""
+        lines = [line for _, line in self.streams["shell"].lines]
+        mark = f"@@begin {number}"
+        return "\n".join(lines[lines.index(mark) + 1:]).strip() if mark in lines else ""
+
+    def wait_reply(self, number: int, timeout: float = 60.0) -> Reply:
+        """Wait for the answer to a command."""
+        return self.wait(lambda: self.reply(number), timeout, f"answer to command {number}")
+
+    def run(self, command: str, timeout: float = 60.0) -> Reply:
+        """Run a command to its end."""
+        return self.wait_reply(self.send(command), timeout)
+
+    def check(self, command: str, timeout: float = 60.0) -> str:
+        """Run a command that must succeed; return what it printed."""
+        done = self.run(command, timeout)
+        if done.status != 0:
+            raise GuestError(f'"{command}" gave {done.status}: {done.text}')
+        return done.text
+
+    def console_send(self, data: bytes) -> None:
+        """Type on the console."""
+        self.streams["console"].sock.sendall(data)
+
+    # --- power and QEMU's control channel ---
+
+    def _qmp(self, command: str) -> str:
+        name = f"{command}-{next(COMMANDS)}"
+        message = {"execute": command, "id": name}
+        try:
+            self.streams["qmp"].sock.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            pass   # QEMU is gone; whoever waits for an answer will learn it
+        return name
+
+    def event(self, name: str) -> dict[str, Any] | None:
+        """The first QEMU event of that name."""
+        for _, line in self.streams["qmp"].lines:
+            if f'"{name}"' in line:
+                message = json.loads(line)
+                if message.get("event") == name:
+                    return message
+        return None
+
+    def wait_off(self, timeout: float = 120.0) -> tuple[str, float]:
+        """Wait until the guest switches itself off; return QEMU's reason and the time."""
+        event = self.wait(lambda: self.event("SHUTDOWN"), timeout, "power-off")
+        stamp = event["timestamp"]
+        return event["data"]["reason"], stamp["seconds"] + stamp["microseconds"] / 1e6
+
+    def is_off(self) -> bool:
+        """Has the guest switched itself off?"""
+        with self.changed:
+            return self.event("SHUTDOWN") is not None
+
+    def disk_statistics(self) -> list[dict[str, int]]:
+        """QEMU's counters for each disk, in order."""
+        name = self._qmp("query-blockstats")
+
+        def answer() -> list[dict[str, int]] | None:
+            for _, line in self.streams["qmp"].lines[::-1]:
+                if f'"{name}"' in line:
+                    return [device["stats"] for device in json.loads(line)["return"]]
+            return None
+
+        return self.wait(answer, 10, "disk statistics")
+
+    def kill(self) -> None:
+        """End QEMU at once, as when the power fails."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.reader.join(5)
+        for stream in self.streams.values():
+            stream.sock.close()
+            stream.log.close()
+        self.errors.close()

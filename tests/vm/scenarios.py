@@ -1,0 +1,595 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The scenarios: what Dormouse must do, in a real kernel, when all goes well and when it does not.
+
+A scenario is a function that gets its group's machine and raises when something is not as it must
+be. Its name is the function's; its first doc line says what it is about. Groups run side by side,
+the scenarios of one group one after the other on one machine.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Callable
+
+import hostdisk
+from guest import Guest
+from hostdisk import IMAGE, KERNEL_IMAGE, SWAP
+from machine import EXTRA_DEVICE, FS_DEVICE, RESUME, S2DISK, SWAP_DEVICE, Failed, Machine, Save, Setup, need
+
+# Exit codes of the programs (src/base/error.h).
+BUSY, MISSING, TOO_SMALL, FREEZE, SNAPSHOT, POWER_OFF = 6, 7, 9, 11, 12, 13
+NO_IMAGE, CORRUPT, OTHER_MACHINE, STALE, NORESUME, MOUNTED = 20, 21, 23, 25, 28, 29
+RESTORE, FOREIGN, GIVEN_UP = 30, 31, 32
+
+GROUPS = {
+    "cycles": Setup(),
+    "one-cpu": Setup(cpus=1),
+    "four-cpus": Setup(cpus=4),
+    "new-kernel": Setup(kernel="6.12"),
+    "images": Setup(),
+    "faults": Setup(),
+    "memory": Setup(swap=700),
+    "slow": Setup(limit=20_000_000),
+}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One entry of the table that `run` works through."""
+
+    name: str
+    group: str
+    long: bool
+    needs_programs: bool
+    summary: str
+    body: Callable[[Machine], object]
+
+
+SCENARIOS: list[Scenario] = []
+
+
+def scenario(group: str, long: bool = False, needs_programs: bool = True) -> Callable[..., object]:
+    """Register a function as a scenario; what it returns is shown with its result."""
+    def register(body: Callable[[Machine], object]) -> Callable[[Machine], object]:
+        name = body.__name__.replace("_", "-")
+        summary = (body.__doc__ or "").strip().splitlines()[0]
+        SCENARIOS.append(Scenario(name, group, long, needs_programs, summary, body))
+        return body
+    return register
+
+
+# --- cycles: hibernate and resume ---
+
+KERNEL_SAVE = "echo shutdown > /sys/power/disk; echo disk > /sys/power/state"
+KERNEL_LOAD = "cat /sys/class/block/vda/dev > /sys/power/resume"
+
+
+@scenario("cycles", needs_programs=False)
+def kernel_own_cycle(machine: Machine) -> None:
+    """The kernel's own hibernation passes: the harness itself works."""
+    machine.cycle(KERNEL_SAVE, KERNEL_LOAD, signature=KERNEL_IMAGE)
+
+
+@scenario("cycles")
+def cycle(machine: Machine) -> str:
+    """Hibernate and resume with two processors."""
+    done = machine.cycle()
+    return f"saved in {done.save_seconds:.1f} s, loaded in {done.load_seconds:.1f} s"
+
+
+@scenario("cycles")
+def second_cycle(machine: Machine) -> None:
+    """A restored system hibernates again, right away."""
+    machine.restore(machine.save())
+    machine.cycle()
+
+
+@scenario("one-cpu")
+def cycle_one_cpu(machine: Machine) -> None:
+    """Hibernate and resume with one processor."""
+    machine.cycle()
+
+
+@scenario("four-cpus")
+def cycle_four_cpus(machine: Machine) -> None:
+    """Hibernate and resume with four processors."""
+    machine.cycle()
+
+
+@scenario("new-kernel")
+def cycle_new_kernel(machine: Machine) -> None:
+    """Hibernate and resume on a kernel that leaves zero pages out itself."""
+    machine.cycle()
+
+
+def with_option(option: str) -> str:
+    """The saving command with one configuration line."""
+    return f"{S2DISK} -P '{option}'"
+
+
+@scenario("cycles")
+def codec_lzo(machine: Machine) -> None:
+    """Compress with LZO."""
+    machine.cycle(with_option("compressor = lzo"))
+
+
+@scenario("cycles")
+def codec_zstd(machine: Machine) -> None:
+    """Compress with zstd at level 3."""
+    machine.cycle(with_option("compressor = zstd:3"))
+
+
+@scenario("cycles")
+def codec_none(machine: Machine) -> None:
+    """Store the pages as they are."""
+    machine.cycle(with_option("compressor = none"))
+
+
+@scenario("cycles")
+def threads_none(machine: Machine) -> None:
+    """Save and load without threads."""
+    machine.cycle(with_option("threads = 0"), f"resume -P 'threads = 0' {SWAP_DEVICE}")
+
+
+@scenario("cycles")
+def method_shutdown(machine: Machine) -> None:
+    """Power off without the firmware's help."""
+    machine.cycle(with_option("shutdown method = shutdown"))
+
+
+@scenario("cycles")
+def method_reboot(machine: Machine) -> None:
+    """Reboot instead of powering off."""
+    machine.cycle(with_option("shutdown method = reboot"), reason="guest-reset")
+
+
+@scenario("cycles")
+def resume_from_command_line(machine: Machine) -> None:
+    """The device comes from resume= on the kernel's command line."""
+    machine.restore(machine.save(), "resume", append=f"resume={SWAP_DEVICE}")
+    machine.prove()
+
+
+@scenario("cycles")
+def stdio_closed(machine: Machine) -> None:
+    """Standard input, output and error are closed."""
+    machine.cycle(f"{S2DISK} <&- >&- 2>&-")
+
+
+@scenario("cycles")
+def stdout_full_pipe(machine: Machine) -> None:
+    """Standard output and error are a full pipe that nobody reads."""
+    guest = machine.live()
+    guest.check("mkfifo /run/pipe; sleep 100000 < /run/pipe & exec 8> /run/pipe; "
+                "dd if=/dev/zero bs=4k >&8 2> /dev/null & sleep 1; kill $!")
+    machine.cycle(f"{S2DISK} -v >&8 2>&8")
+    machine.live().check("exec 8>&-; rm /run/pipe")
+
+
+@scenario("cycles")
+def console_stopped(machine: Machine) -> None:
+    """Standard output and error are a terminal that was stopped with Control-S."""
+    guest = machine.live()
+    guest.check("exec 7<> /dev/ttyS0; stty -F /dev/ttyS0 ixon icanon")
+    guest.console_send(b"\x13")
+    time.sleep(0.5)
+    filled = guest.run("yes stopped | timeout 2 dd bs=1k count=16 iflag=fullblock >&7")
+    need(filled.status != 0, "the terminal did not stop")
+    machine.restore(machine.save(f"{S2DISK} -v >&7 2>&7 <&7"))
+    machine.live().console_send(b"\x11")
+    machine.live().check("exec 7>&-")
+    machine.prove()
+
+
+@scenario("cycles")
+def swap_inactive(machine: Machine) -> None:
+    """The swap device is off before: it is switched on for the save, and off again after it."""
+    machine.live().check(f"swapoff {SWAP_DEVICE}")
+    machine.restore(machine.save())
+    guest = machine.live()
+    need(guest.run(f"swap_active {SWAP_DEVICE}").status != 0, "swap was left on")
+    guest.check(f"swapon {SWAP_DEVICE}")
+    machine.prove()
+
+
+@scenario("cycles")
+def swap_last_of_two(machine: Machine) -> None:
+    """Another swap device stands first; the image still goes to the one that was named."""
+    # without -p, which not every busybox has: each area gets a lower priority than the one before
+    machine.live().check(f"swapoff {SWAP_DEVICE} && swapon {EXTRA_DEVICE} && swapon {SWAP_DEVICE}")
+    machine.restore(machine.save())
+    guest = machine.live()
+    guest.check(f"swap_check {EXTRA_DEVICE} {hostdisk.swap_uuid(machine.extra)}")
+    guest.check(f"swapoff {EXTRA_DEVICE}")
+    machine.prove()
+
+
+@scenario("cycles")
+def swap_file(machine: Machine) -> None:
+    """The image goes to a swap file on ext4, found by its offset."""
+    guest = machine.live()
+    guest.check("dd if=/dev/zero of=/mnt/swap bs=1M count=176 2> /dev/null && chmod 600 /mnt/swap && "
+                f"mkswap /mnt/swap && sync && swapoff {SWAP_DEVICE} && swapon /mnt/swap")
+    offset = int(guest.check("swap_offset /mnt/swap").split("=")[1])
+    need(hostdisk.signature(machine.fs, offset) == SWAP, f"no swap header at page {offset}")
+    save = machine.save(f"s2disk -r {FS_DEVICE} -o {offset}", where=(machine.fs, offset))
+    machine.restore(save, f"resume -o {offset} {FS_DEVICE}")
+    guest = machine.live()
+    guest.check("swap_active /mnt/swap && swapoff /mnt/swap && swapon /mnt/swap && swapoff /mnt/swap")
+    need(hostdisk.signature(machine.fs, offset) == SWAP, "the swap file carries no swap signature")
+    guest.check(f"rm /mnt/swap && swapon {SWAP_DEVICE}")
+    machine.prove()
+
+
+# --- images that must not be loaded ---
+
+def frozen_image(machine: Machine) -> None:
+    """Hibernate once, and lay the disks of that moment before the next boot, as often as asked for."""
+    kept = (machine.folder / "kept-swap.img", machine.folder / "kept-fs.img")
+    if not kept[0].exists():
+        machine.renew()
+        machine.live().check("echo old > /mnt/file")
+        machine.kept = machine.save()
+        for source, target in zip((machine.swap, machine.fs), kept):
+            hostdisk.copy(source, target)
+    machine.cut_power()
+    for source, target in zip(kept, (machine.swap, machine.fs)):
+        hostdisk.copy(source, target)
+
+
+def goes_on(machine: Machine) -> None:
+    """The machine that was not resumed boots normally: swap and file system are of use."""
+    guest = machine.guest
+    assert guest is not None
+    need(hostdisk.signature(machine.swap) == SWAP, f"signature {hostdisk.signature(machine.swap)!r} is left")
+    guest.check(f"swap_usable {SWAP_DEVICE} && swapoff {SWAP_DEVICE}")
+    guest.check(f"mount -t ext4 {FS_DEVICE} /mnt && cat /mnt/file && umount /mnt")
+    wrong = hostdisk.fsck(machine.fs)
+    need(not wrong, f"the file system is damaged: {wrong}")
+
+
+@scenario("images")
+def image_copied(machine: Machine) -> None:
+    """The image resumes from a copy of the disks: the other scenarios here start from a good one."""
+    frozen_image(machine)
+    assert machine.kept is not None
+    machine.restore(machine.kept)
+    machine.prove()
+
+
+@scenario("images")
+def image_corrupt(machine: Machine) -> None:
+    """Bytes in the middle of the image are wrong: nothing is restored."""
+    frozen_image(machine)
+    hostdisk.flip_middle(machine.swap)
+    machine.boot()
+    machine.refuse(RESUME, CORRUPT)
+    goes_on(machine)
+
+
+@scenario("images")
+def image_other_memory(machine: Machine) -> None:
+    """The machine has less memory than when the image was made."""
+    frozen_image(machine)
+    machine.boot(memory=machine.setup.memory - 64)
+    done = machine.refuse(RESUME, OTHER_MACHINE)
+    need(done.text, "nothing was said")
+
+
+@scenario("images")
+def image_stale(machine: Machine) -> None:
+    """A file system was written to after the image was made: the image is dead."""
+    frozen_image(machine)
+    guest = machine.boot()
+    guest.check(f"mount -t ext4 {FS_DEVICE} /mnt && echo new > /mnt/file && umount /mnt")
+    machine.refuse(RESUME, STALE)
+    goes_on(machine)
+    need(machine.guest and machine.refuse(RESUME, NO_IMAGE), "")
+
+
+@scenario("images")
+def image_mounted(machine: Machine) -> None:
+    """A file system of the image is mounted while resume runs."""
+    frozen_image(machine)
+    guest = machine.boot()
+    guest.check(f"mount -t ext4 {FS_DEVICE} /mnt")
+    machine.refuse(RESUME, MOUNTED)
+    guest.check("umount /mnt")
+
+
+@scenario("images")
+def image_noresume(machine: Machine) -> None:
+    """A boot with noresume passes the image over, and no later boot takes it."""
+    frozen_image(machine)
+    machine.boot("noresume")
+    machine.refuse(RESUME, NORESUME)
+    guest = machine.guest
+    assert guest is not None
+    guest.check(f"mount -t ext4 {FS_DEVICE} /mnt && umount /mnt")
+    machine.boot()
+    machine.refuse(RESUME, STALE)
+    goes_on(machine)
+
+
+@scenario("images")
+def image_foreign(machine: Machine) -> None:
+    """An image of another program is named and not touched."""
+    machine.renew()
+    hostdisk.write_at(machine.swap, hostdisk.SIGNATURE_AT, IMAGE.encode().ljust(10, b"\0"))
+    # uswsusp keeps the place of its header and the old signature in front of its own
+    hostdisk.write_at(machine.swap, hostdisk.SIGNATURE_AT - 18, (65536).to_bytes(8, "little") + SWAP.encode())
+    hostdisk.write_at(machine.swap, 65536, b"\x01\x00\x00\x00uswsusp's own header")
+    before = hostdisk.digest(machine.swap)
+    machine.boot()
+    machine.refuse(RESUME, FOREIGN)
+    machine.cut_power()
+    need(hostdisk.digest(machine.swap) == before, "the disk was changed")
+
+
+@scenario("images")
+def image_none(machine: Machine) -> str:
+    """Plain swap: resume says nothing and is quick about it."""
+    machine.renew()
+    machine.boot()
+    done = machine.refuse(RESUME, NO_IMAGE)
+    need(not done.text, f"it said: {done.text}")
+    guest = machine.guest
+    assert guest is not None
+    timed = guest.run(f"time {RESUME}")
+    return next((line for line in timed.text.splitlines() if line.startswith("real")), "")
+
+
+@scenario("images")
+def device_missing(machine: Machine) -> str:
+    """A device that never comes is waited for, but not for long."""
+    if machine.guest is None:
+        machine.boot()
+    done = machine.refuse("resume -P 'resume wait = 2' /dev/vdz", MISSING)
+    need(1.5 < done.seconds < 20, f"it took {done.seconds:.1f} s")
+    return f"waited {done.seconds:.1f} s"
+
+
+# --- faults while saving ---
+
+SHIM = "LD_PRELOAD=/guest/shim.so"
+REFUSALS = ("FREEZE:1:EBUSY", "CREATE_IMAGE:1:ENOMEM", "SET_SWAP_AREA:1:ENODEV", "GET_IMAGE_SIZE:1:ENODATA",
+            "PREF_IMAGE_SIZE:1:EINVAL", "AVAIL_SWAP_SIZE:1:EIO", "ALLOC_SWAP_PAGE:1:EIO",
+            "ALLOC_SWAP_PAGE:*:ENOSPC", "ALLOC_SWAP_PAGE:500:ENOSPC", "PLATFORM_SUPPORT:1:ENOTTY", "SNAPREAD:1:EIO",
+            "SNAPREAD:3:EIO", "WRITE:1:EIO", "WRITE:4:EIO", "SYNC:1:EIO", "SYNC:2:EIO", "POWER_OFF:*:EBUSY")
+FATAL = ("FREEZE", "SET_SWAP_AREA", "SNAPREAD", "WRITE", "SYNC")   # no second try can do without these
+KILLS = ("FREEZE:1", "CREATE_IMAGE:1", "SET_SWAP_AREA:1", "GET_IMAGE_SIZE:1", "ALLOC_SWAP_PAGE:1",
+         "ALLOC_SWAP_PAGE:100", "SNAPREAD:2", "WRITE:3")
+
+
+def usable_after(machine: Machine, what: str) -> None:
+    """After a save that did not come about, the system is as before."""
+    try:
+        machine.prove()
+    except Failed as error:
+        raise Failed(f"after {what}: {error}") from error
+
+
+@scenario("faults")
+def save_refused_at_each_step(machine: Machine) -> str:
+    """Whatever call fails while saving, the system goes on and the exit code tells."""
+    notes = []
+    for plan in REFUSALS:
+        guest = machine.live()
+        done = guest.run(f"SHIM_STAY=1 SHIM_FAIL='{plan}' {SHIM} /guest/s2disk -r {SWAP_DEVICE} -P 'threads = 2'")
+        need(0 < done.status < 20, f"{plan} gave {done.status}: {done.text}")
+        need(done.text, f"{plan}: nothing was said")
+        # with the power switch refused, that code means that the save was taken for whole
+        need(done.status != POWER_OFF or not plan.startswith(FATAL), f"{plan}: the error was overlooked")
+        usable_after(machine, plan)
+        notes.append(f"{plan}={done.status}")
+    return " ".join(notes)
+
+
+@scenario("faults")
+def save_killed_at_each_step(machine: Machine) -> None:
+    """SIGKILL at any step before the signature leaves a system that goes on."""
+    for plan in KILLS:
+        guest = machine.live()
+        done = guest.run(f"SHIM_STAY=1 SHIM_KILL='{plan}' {SHIM} /guest/s2disk -r {SWAP_DEVICE}")
+        need(done.status in (137, POWER_OFF), f"{plan} gave {done.status}: {done.text}")
+        usable_after(machine, f"SIGKILL at {plan}")
+
+
+@scenario("faults")
+def freeze_refused(machine: Machine) -> str:
+    """A task that cannot be frozen is named, and the system goes on."""
+    guest = machine.live()
+    # A write to a frozen file system waits in a state that the freezer cannot reach.
+    guest.check("timeout=$(cat /sys/power/pm_freeze_timeout); echo 1000 > /sys/power/pm_freeze_timeout; sync; "
+                "fsfreeze --freeze /mnt; (exec dd if=/dev/zero of=/mnt/stuck bs=4k count=1 2> /dev/null) & sleep 1")
+    try:
+        done = guest.run(S2DISK, 60)
+    finally:
+        guest.run("fsfreeze --unfreeze /mnt; wait $!; rm /mnt/stuck; echo $timeout > /sys/power/pm_freeze_timeout")
+    need(done.status == FREEZE, f"s2disk gave {done.status}: {done.text}")
+    named = [line for line in done.text.splitlines() if "task:dd" in line]
+    need(named, f"the task is not named: {done.text}")
+    machine.prove()
+    return named[0][:60]
+
+
+@scenario("faults")
+def swap_too_small(machine: Machine) -> None:
+    """The swap area cannot hold the image: the numbers are told and the system goes on."""
+    guest = machine.live()
+    guest.check(f"fill 128 random && swapoff {SWAP_DEVICE}")
+    try:
+        done = machine.refuse(f"s2disk -r {EXTRA_DEVICE}", TOO_SMALL, 120)
+        need(sum(c.isdigit() for c in done.text) > 3, f"no numbers in: {done.text}")
+    finally:
+        guest.run(f"rm -r /run/fill; swapon {SWAP_DEVICE}")
+    machine.prove()
+
+
+@scenario("faults")
+def power_off_refused(machine: Machine) -> None:
+    """A wake-up event keeps the power on: the image is given up and the system goes on."""
+    machine.live()
+    machine.refuse(f"SHIM_STAY=1 {SHIM} /guest/s2disk -r {SWAP_DEVICE} -P 'shutdown method = platform'", POWER_OFF)
+    usable_after(machine, "a refused power-off")
+
+
+@scenario("faults")
+def switch_off_by_hand(machine: Machine) -> None:
+    """No way to power off works: the saved machine asks for a hand and touches nothing more."""
+    guest = machine.live()
+    number = guest.send(f"SHIM_STAY=1 {SHIM} /guest/s2disk -r {SWAP_DEVICE} -P 'shutdown method = shutdown'")
+    guest.wait(lambda: guest.find("by hand", "console") or guest.find("by hand") or guest.reply(number), 60,
+               "words about switching off by hand")
+    time.sleep(1)
+    need(guest.reply(number) is None, "the saved system went on")
+    machine.cut_power()
+    need(hostdisk.signature(machine.swap) == IMAGE, "the image is gone")
+    machine.restore(Save(number, "", 0, 0))
+    machine.prove()
+
+
+@scenario("faults")
+def nothing_allocates_while_frozen(machine: Machine) -> None:
+    """No memory is taken and no file opened from the freeze to the thaw."""
+    watched_cycle(machine, f"SHIM_TRAP=1 {SHIM} /guest/s2disk -r {SWAP_DEVICE}")
+
+
+@scenario("faults")
+def no_calls_for_memory_while_frozen(machine: Machine) -> None:
+    """The same, watched by the kernel: no mmap, brk or open."""
+    watched_cycle(machine, f"SHIM_SECCOMP=1 {SHIM} /guest/s2disk -r {SWAP_DEVICE}")
+
+
+def watched_cycle(machine: Machine, command: str) -> None:
+    """A cycle in which the shim has nothing to report: not in the boot that saves, nor in the other."""
+    consoles = [machine.live().logs / "console.log"]
+    machine.cycle(command)
+    consoles.append(machine.live().logs / "console.log")
+    for log in consoles:
+        hits = [line for line in log.read_text(errors="replace").splitlines() if "shim: trapped" in line]
+        need(not hits, f"{len(hits)} calls while frozen, first: {hits[0] if hits else ''}")
+
+
+@scenario("faults")
+def clear_fails_once(machine: Machine) -> None:
+    """The restored system's first write to the swap device fails; the next does not."""
+    machine.cycle(f"SHIM_CLEAR_FAIL=1 {SHIM} /guest/s2disk -r {SWAP_DEVICE}")
+
+
+@scenario("faults")
+def clear_fails_always(machine: Machine) -> None:
+    """A restored system that cannot clear the signature powers off rather than go on."""
+    save = machine.save(f"SHIM_CLEAR_FAIL=1000000 {SHIM} /guest/s2disk -r {SWAP_DEVICE}")
+    guest = machine.boot()
+    number = guest.send(RESUME)
+    guest.wait(lambda: guest.event("SHUTDOWN") or guest.reply(number) or guest.reply(save.number), 90,
+               "power-off")
+    need(guest.is_off(), "the restored system went on")
+    machine.cut_power()
+
+
+@scenario("faults")
+def restore_refused(machine: Machine) -> None:
+    """The kernel refuses the image at the last step: the boot goes on."""
+    machine.save()
+    guest = machine.boot()
+    done = guest.run(f"SHIM_FAIL='ATOMIC_RESTORE:1:EPERM' {SHIM} /guest/resume {SWAP_DEVICE}")
+    need(done.status == RESTORE, f"resume gave {done.status}: {done.text}")
+    need(guest.check("swapon -s; echo alive").endswith("alive"), "the boot does not go on")
+    machine.cut_power()
+
+
+# --- memory ---
+
+@scenario("memory")
+def memory_nearly_full(machine: Machine) -> str:
+    """Four fifths of the memory are in use."""
+    guest = machine.live()
+    total = int(guest.check("sed -n 's/^MemTotal: *//p' /proc/meminfo").split()[0])
+    guest.check(f"fill_until {total // 5}")
+    return timed_cycle(machine)
+
+
+@scenario("memory")
+def memory_full(machine: Machine) -> str:
+    """Next to nothing is free; much must be swapped out for the image to fit."""
+    guest = machine.live()
+    guest.check("fill_until 32000")
+    return timed_cycle(machine)
+
+
+def timed_cycle(machine: Machine) -> str:
+    """A cycle that gives its times; the memory is freed before the proof takes swap off."""
+    done = machine.restore(machine.save(timeout=240), timeout=240)
+    machine.live().check("rm -r /run/fill")
+    machine.prove()
+    return f"saved in {done.save_seconds:.1f} s, loaded in {done.load_seconds:.1f} s"
+
+
+@scenario("memory")
+def swap_smaller_than_memory(machine: Machine) -> str:
+    """The swap area holds the image only because it is compressed."""
+    guest = machine.live()
+    guest.check("mkdir -p /run/fill && yes dormouse | dd of=/run/fill/text bs=1M count=60 "
+                "iflag=fullblock 2> /dev/null")
+    save = machine.save(f"s2disk -r {EXTRA_DEVICE}", where=(machine.extra, 0))
+    machine.restore(save, f"resume {EXTRA_DEVICE}")
+    machine.live().check("rm -r /run/fill")
+    need(hostdisk.signature(machine.extra) == SWAP, "the signature is left")
+    machine.prove()
+    return f"{machine.extra.stat().st_size >> 20} MiB of swap"
+
+
+# --- power cuts while loading; the disk is slow so that there is time to cut ---
+
+def cut_while_loading(machine: Machine) -> None:
+    """Start to resume and cut the power in the middle."""
+    guest = machine.boot()
+    number = start_loading(guest)
+    done = guest.reply(number)
+    need(done is None, f"resume gave {done.status}: {done.text}" if done else "")
+    machine.cut_power()
+    need(hostdisk.signature(machine.swap) == IMAGE, "the image is gone")
+
+
+@scenario("slow")
+def power_cut_while_loading(machine: Machine) -> None:
+    """Power fails while the image is loaded: the next boot resumes."""
+    machine.live().check("fill 64 random")
+    save = machine.save()
+    cut_while_loading(machine)
+    machine.restore(save)
+    machine.live().check("rm -r /run/fill")
+    machine.prove()
+
+
+@scenario("slow", long=True)
+def power_cut_again_and_again(machine: Machine) -> str:
+    """Power fails each time the image is loaded: in the end the boot goes on without it."""
+    machine.live().check("fill 64 random")
+    machine.save()
+    for attempt in range(1, 9):
+        guest = machine.boot()
+        number = start_loading(guest)
+        done = guest.reply(number)
+        if done:
+            need(done.status == GIVEN_UP, f"resume gave {done.status}: {done.text}")
+            need(attempt > 3, f"given up at attempt {attempt}")
+            guest.check(f"swap_usable {SWAP_DEVICE}")
+            machine.cut_power()
+            return f"given up at attempt {attempt}"
+        machine.cut_power()
+    raise Failed("never given up")
+
+
+def start_loading(guest: Guest) -> int:
+    """Start to resume; returns the command's number when some MiB are read, or it has ended."""
+    before = guest.disk_statistics()[0]["rd_bytes"]
+    number = guest.send(RESUME)
+    end = time.time() + 60
+    while guest.reply(number) is None and guest.disk_statistics()[0]["rd_bytes"] < before + (4 << 20):
+        need(time.time() < end, "nothing was read")
+        time.sleep(0.1)
+    return number
