@@ -12,10 +12,14 @@
 
 enum { BATCH = 64 };
 
-static int disk_move(struct disk *d, struct disk_io *io)
+static int disk_move(struct disk *d, bool write, void *buf, uint32_t length, uint64_t offset)
 {
-	int r = d->ops->submit(d, &io, 1);
+	struct disk_io *io = &d->single;
 
+	if (io->busy)
+		return fault(E_IO, 0, "an earlier request never ended");
+	*io = (struct disk_io){.buf = buf, .length = length, .offset = offset, .write = write};
+	int r = d->ops->submit(d, &io, 1);
 	while (r == E_OK && io->busy)
 		r = d->ops->reap(d, true);
 	if (r != E_OK)
@@ -28,16 +32,12 @@ static int disk_move(struct disk *d, struct disk_io *io)
 
 int disk_read(struct disk *d, void *buf, uint32_t length, uint64_t offset)
 {
-	struct disk_io io = {.buf = buf, .length = length, .offset = offset};
-
-	return disk_move(d, &io);
+	return disk_move(d, false, buf, length, offset);
 }
 
 int disk_write(struct disk *d, const void *buf, uint32_t length, uint64_t offset)
 {
-	struct disk_io io = {.buf = (void *)buf, .length = length, .offset = offset, .write = true};
-
-	return disk_move(d, &io);
+	return disk_move(d, true, (void *)buf, length, offset);
 }
 
 int disk_sync(struct disk *d)

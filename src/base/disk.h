@@ -39,6 +39,7 @@ struct disk_ops {
 struct disk {
 	const struct disk_ops *ops;
 	uint64_t size; /* bytes */
+	struct disk_io single; /* of disk_read() and disk_write(): it outlives them when the kernel fails to answer */
 	bool queues;   /* requests go on after submit; false: submit does not return before they are done */
 };
 

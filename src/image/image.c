@@ -52,6 +52,9 @@ static int match_header(struct image *im)
 		return fault(E_CORRUPT, 0, "fixed header: it belongs to another swap area");
 	if (!id_equal(im->header.image_id, im->mark.image))
 		return fault(E_CORRUPT, 0, "fixed header: it belongs to another image");
+	if (im->header.page_size != im->mark.page_size)
+		return fault(E_CORRUPT, 0, "fixed header: pages of %u bytes on an area of %u", im->header.page_size,
+			     im->mark.page_size);
 	return E_OK;
 }
 

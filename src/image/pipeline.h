@@ -10,10 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __SANITIZE_THREAD__
+#define PIPELINE_STACK (2 << 20) /* the thread sanitizer keeps its own data there */
+#else
+#define PIPELINE_STACK (256 << 10) /* bytes a worker */
+#endif
+
 enum {
 	PIPELINE_THREADS_MAX = 256,
 	PIPELINE_SLOTS_MAX = 2 * PIPELINE_THREADS_MAX + 2,
-	PIPELINE_STACK = 256 << 10, /* bytes a worker */
 	PIPELINE_END = -1,	    /* what fill returns when nothing is left */
 };
 

@@ -22,10 +22,16 @@ enum {
 	META_PAGES = 64 + 16,  /* extent, header and other pages a reserve leaves room for */
 };
 
+/* Pages to hold @bytes and a buffer begun, with an extent page for every so many single pages. */
+static uint64_t pages_for(uint64_t bytes, uint32_t page_size)
+{
+	uint64_t pages = div_up(bytes + STREAM_BUFFER, page_size);
+
+	return pages + pages / EXTENTS_PER_PAGE + META_PAGES;
+}
+
 void stream_out_carve(struct stream_out *s, struct arena *a, uint32_t page_size, uint64_t in_flight, unsigned buffers)
 {
-	uint64_t worst = in_flight + 2 * STREAM_BUFFER + TAKE_BATCH;
-
 	s->page_size = page_size;
 	s->buffers = buffers;
 	for (unsigned i = 0; i < buffers; i++)
@@ -33,7 +39,7 @@ void stream_out_carve(struct stream_out *s, struct arena *a, uint32_t page_size,
 	s->places = arena_take(a, TAKE_BATCH / page_size * sizeof *s->places, 16);
 	s->map = arena_take(a, sizeof *s->map, 16);
 	s->record = arena_take(a, RECORD_PAGE, DISK_UNIT);
-	run_ring_carve(&s->ring, a, (uint32_t)div_up(worst, page_size) + 2 * META_PAGES);
+	run_ring_carve(&s->ring, a, (uint32_t)(pages_for(in_flight, page_size) + TAKE_BATCH / page_size));
 }
 
 void stream_out_start(struct stream_out *s, struct disk *disk, struct swap_pages *swap, id128 image)
@@ -63,9 +69,7 @@ void stream_out_stop(struct stream_out *s)
 /* Bytes that could be appended with the pages held, less what is promised; the lock is held. */
 static bool enough(const struct stream_out *s, uint64_t bytes)
 {
-	uint64_t need = div_up(s->promised + bytes + STREAM_BUFFER, s->page_size) + META_PAGES;
-
-	return s->ring.pages >= need || s->full;
+	return s->full || s->ring.pages >= pages_for(s->promised + bytes, s->page_size);
 }
 
 static int take_batch(struct stream_out *s)

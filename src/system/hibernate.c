@@ -6,11 +6,14 @@
  */
 #include "system/hibernate.h"
 
+#include "base/bytes.h"
 #include "base/error.h"
 
 #include <errno.h>
 
 enum { CLEAR_TRIES = 3, POWER_TRIES = 3 };
+/* Where halving begins when nobody knows what the kernel aims at. */
+#define SIZE_TRIED (64ull << 30)
 #define SECOND 1000000000ull
 
 static int call(struct hibernate *h, enum kernel_call c, uint64_t in, uint64_t *out)
@@ -34,12 +37,18 @@ static void drop_image(struct hibernate *h)
 	call(h, KERNEL_FREE_IMAGE, 0, NULL);
 }
 
+static void reset_size(struct hibernate *h)
+{
+	if (h->old_image_size != IMAGE_SIZE_UNKNOWN)
+		call(h, KERNEL_PREF_SIZE, h->old_image_size, NULL);
+}
+
 static void thaw(struct hibernate *h)
 {
 	/* UNFREEZE does nothing while an image exists, in the restored system too. */
 	call(h, KERNEL_FREE_IMAGE, 0, NULL);
 	call(h, KERNEL_FREE_SWAP_PAGES, 0, NULL);
-	call(h, KERNEL_PREF_SIZE, h->old_image_size, NULL);
+	reset_size(h);
 	call(h, KERNEL_UNFREEZE, 0, NULL);
 }
 
@@ -158,7 +167,7 @@ static int save_image(struct hibernate *h)
 /* Saves; when the area is too small, once more with the smallest image. */
 static int make_and_save(struct hibernate *h, bool *restored)
 {
-	uint64_t size = h->set_size ? h->image_size : h->old_image_size;
+	uint64_t size = min_u64(h->set_size ? h->image_size : h->old_image_size, SIZE_TRIED);
 	int r = create_image(h, &size, restored);
 
 	if (r != E_OK || *restored)
@@ -264,7 +273,7 @@ int hibernate(struct hibernate *h)
 			r = fault(E_FREEZE, e, "freezing the tasks failed");
 	}
 	if (r != E_OK) {
-		call(h, KERNEL_PREF_SIZE, h->old_image_size, NULL);
+		reset_size(h);
 		return r;
 	}
 	tell(h, EVENT_FROZEN, 0, 0);

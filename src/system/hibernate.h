@@ -26,6 +26,8 @@ enum hibernate_event {
 	EVENT_RESTORED,
 };
 
+#define IMAGE_SIZE_UNKNOWN UINT64_MAX
+
 struct hibernate {
 	/* Set by the caller, all of it in memory that stays and was touched. */
 	struct kernel *kernel;
@@ -37,7 +39,8 @@ struct hibernate {
 	uint8_t *scratch;    /* IMAGE_SCRATCH, aligned */
 	struct header header; /* release, machine, sizes, UUID, installation, shutdown ... */
 	bool set_size;	      /* ask for image_size, else leave the kernel's */
-	uint64_t image_size, old_image_size; /* bytes; old: /sys/power/image_size before */
+	uint64_t image_size, old_image_size; /* bytes; old: /sys/power/image_size before,
+						* IMAGE_SIZE_UNKNOWN leaves it alone after */
 	/* Fills at most FINGERPRINTS_MAX and the count, after CREATE_IMAGE. */
 	int (*fingerprints)(void *ctx, struct fingerprint *out, uint32_t *n);
 	struct fingerprint *fingerprint;

@@ -194,5 +194,5 @@ uint64_t machine_image_size(void)
 {
 	char text[64];
 
-	return file_read_text("/sys/power/image_size", text, sizeof text) > 0 ? strtoull(text, NULL, 10) : 0;
+	return file_read_text("/sys/power/image_size", text, sizeof text) > 0 ? strtoull(text, NULL, 10) : UINT64_MAX;
 }

@@ -40,7 +40,7 @@ int file_read_text(const char *path, char *out, int size);
 
 /* True when the firmware offers S4 ("platform" in /sys/power/disk). */
 bool machine_has_platform(void);
-/* /sys/power/image_size, or 0. */
+/* /sys/power/image_size, or UINT64_MAX when it cannot be read. */
 uint64_t machine_image_size(void);
 
 #endif

@@ -83,10 +83,10 @@ static void random_page(uint8_t *page, uint32_t n, uint64_t seed)
 static void text_page(uint8_t *page, uint32_t n, uint64_t seed)
 {
 	static const char *const words[] = {
-		"memory ", "the ",   "of ",     "page ",  "and ",    "a ",     "kernel ", "return ",
-		"to ",     "if ",    "struct ", "size ",  "error: ", "const ", "in ",     "value ",
-		"is ",     "= ",     "int ",    "0x",     "NULL;\n", "char *", "<div>",   "</div>\n",
-		"width ",  "color ", "for ",    "name, ", "with ",   "list ",  "open ",   "that ",
+		"memory ", "the ",   "of ",	"page ",  "and ",    "a ",     "kernel ", "return ",
+		"to ",	   "if ",    "struct ", "size ",  "error: ", "const ", "in ",	  "value ",
+		"is ",	   "= ",     "int ",	"0x",	  "NULL;\n", "char *", "<div>",	  "</div>\n",
+		"width ",  "color ", "for ",	"name, ", "with ",   "list ",  "open ",	  "that ",
 	};
 
 	for (uint32_t i = 0; i < n;) {

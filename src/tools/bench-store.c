@@ -194,7 +194,7 @@ void paced_close(struct paced_disk *p)
 
 void paced_start(struct paced_disk *p, struct disk *below, unsigned read_rate, unsigned write_rate)
 {
-	p->disk = (struct disk){&paced_ops, below->size, true};
+	p->disk = (struct disk){.ops = &paced_ops, .size = below->size, .queues = true};
 	p->below = below;
 	p->rate[false] = read_rate;
 	p->rate[true] = write_rate;
@@ -315,8 +315,8 @@ int store_open(struct store *s, const char *path, uint64_t raw, uint32_t page_si
 	s->target.fd = -1;
 	s->start = 1;
 	s->end = room / page_size;
-	s->null = (struct disk){&null_ops, room, true};
-	s->memory = (struct disk){&memory_ops, room, true};
+	s->null = (struct disk){.ops = &null_ops, .size = room, .queues = true};
+	s->memory = (struct disk){.ops = &memory_ops, .size = room, .queues = true};
 	s->save = &s->null;
 	s->load = &s->memory;
 	if (r == E_OK && path)

@@ -24,7 +24,7 @@ struct input {
 	uint64_t bytes;
 	uint32_t page_size;
 	uint8_t *memory; /* all of the pages, or the pool that made-up ones are drawn from */
-	uint64_t size;   /* of it */
+	uint64_t size;	 /* of it */
 	bool synthetic;
 	uint64_t seed;
 };
@@ -70,7 +70,7 @@ struct paced_disk {
 	struct disk disk;
 	struct disk *below;
 	unsigned rate[2]; /* MB/s of reads and writes, 0 = no limit */
-	uint64_t last;    /* ns: when the last request made will be done */
+	uint64_t last;	  /* ns: when the last request made will be done */
 	uint64_t waited;  /* ns spent waiting for requests */
 	struct paced_io *queue;
 	unsigned first, count;
@@ -85,7 +85,7 @@ struct store {
 	struct disk memory; /* keeps it */
 	uint8_t *kept;
 	struct target target;
-	uint64_t start, end;      /* pages an image may lie on */
+	uint64_t start, end;	  /* pages an image may lie on */
 	struct disk *save, *load; /* where measured saves go, where images to load lie */
 	struct paced_disk paced;
 };
@@ -182,7 +182,7 @@ double bound_load(const struct bound *b, const struct run *r, const struct sampl
 struct result {
 	struct run run;
 	struct sample *sample; /* one a repetition */
-	double bound;          /* MB/s */
+	double bound;	       /* MB/s */
 	/* Set by result_finish(): */
 	double seconds, rate, rate_min, rate_max, cpu, fill, wait, stored;
 };

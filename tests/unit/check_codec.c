@@ -231,8 +231,7 @@ static void try_level(const struct codec *c, int level, size_t block, const uint
 
 			/* A context without enough memory would say "does not fit". */
 			if (c != &codec_none && ((k == ZEROS && n >= 1024) || (k == TEXT && n >= 4096)))
-				ck_assert_msg(got, "%s:%d: %zu of %zu bytes of content %d", c->name,
-					      level, got, n, k);
+				ck_assert_msg(got, "%s:%d: %zu of %zu bytes of content %d", c->name, level, got, n, k);
 			if (k == RANDOM || c == &codec_none)
 				ck_assert_msg(!got, "%s:%d: %zu of %zu random bytes", c->name, level, got, n);
 		}

@@ -249,8 +249,7 @@ START_TEST(test_load_and_clear)
 		rig.image.state.load_ns = 1000 * attempt;
 		ck_assert_int_eq(image_write_state(&rig.image), E_OK);
 	}
-	ck_assert_int_eq(
-		mark_clear(&rig.disk.disk, rig.o.area_start, rig.scratch, rig.header.image_id, false), E_OK);
+	ck_assert_int_eq(mark_clear(&rig.disk.disk, rig.o.area_start, rig.scratch, rig.header.image_id, false), E_OK);
 	end_log();
 	cut_everywhere();
 	lay_durable(log_count);

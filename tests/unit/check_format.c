@@ -16,7 +16,7 @@
 
 #define DEVICE (1ull << 30)
 
-enum { CHECK_AT = 4088, MUTATIONS = 40000 /* of each kind of record */ };
+enum { CHECK_AT = 4088 };
 
 static const id128 image = {{0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 1, 2, 3, 4, 5, 6, 7, 8}};
 static const uint64_t image64 = 0x8877665544332211;
@@ -71,6 +71,12 @@ static uint64_t draw(void)
 	random_state ^= random_state << 25;
 	random_state ^= random_state >> 27;
 	return random_state * 0x2545f4914f6cdd1d;
+}
+
+/* Of each kind of record; fewer for tools that make everything slow. */
+static int mutations(void)
+{
+	return getenv("DORMOUSE_SLOW") ? 1000 : 40000;
 }
 
 /* Changes 1 to 8 places; now and then all to one value, moved, or cut. */
@@ -177,9 +183,9 @@ static const struct row header_rows[] = {
 	{576, "76666174"},	   /* vfat */
 	{592, "1234abcd"},
 	{608, "0100000000000000"},
-	{616, "0301000010000000"},	     /* 259:16 */
-	{624, "01000000"},		     /* only warn */
-	{628, "6e766d65306e3170313233"},     /* nvme0n1p123 */
+	{616, "0301000010000000"},	 /* 259:16 */
+	{624, "01000000"},		 /* only warn */
+	{628, "6e766d65306e3170313233"}, /* nvme0n1p123 */
 	{4088, "701cac4c9d6582f5"},
 };
 
@@ -308,9 +314,8 @@ END_TEST
 START_TEST(header_page_counts)
 {
 	/* 3576 bytes of body in page 0, 4088 in the others, 64 a fingerprint. */
-	static const uint32_t rows[][2] = {{0, 1},   {1, 1},   {55, 1},	 {56, 2},   {119, 2},  {120, 3},
-					   {182, 3}, {183, 3}, {184, 4}, {949, 15}, {950, 15}, {951, 16},
-					   {1000, 16}};
+	static const uint32_t rows[][2] = {{0, 1},   {1, 1},   {55, 1},	  {56, 2},   {119, 2},	{120, 3},  {182, 3},
+					   {183, 3}, {184, 4}, {949, 15}, {950, 15}, {951, 16}, {1000, 16}};
 
 	for (int i = 0; i < ROWS(rows); i++)
 		ck_assert_msg(header_pages(rows[i][0]) == rows[i][1], "%u fingerprints: %u pages, not %u", rows[i][0],
@@ -582,7 +587,7 @@ START_TEST(header_mutations)
 	unsigned passed = 0;
 
 	PUT_ROWS(good, sizeof good, header_rows);
-	for (int i = 0; i < MUTATIONS; i++) {
+	for (int i = 0; i < mutations(); i++) {
 		memcpy(page, good, sizeof page);
 		/* The field region by itself too, or most hits would be in zeros. */
 		mutate(page, i % 2 ? RECORD_PAGE : 400);
@@ -602,7 +607,7 @@ START_TEST(header_mutations)
 		}
 	}
 	/* It did get past the check. */
-	ck_assert_uint_gt(passed, MUTATIONS / 20);
+	ck_assert_uint_gt(passed, (unsigned)mutations() / 20);
 }
 END_TEST
 
@@ -613,7 +618,7 @@ static const struct row extents_rows[] = {
 	{8, "0500000000000000"},  /* index */
 	{16, "0070000000000000"}, /* next */
 	{24, "03000000"},	  /* entries */
-	{32, "0100000000000000"}, {40, "02000000"}, {44, "ff03000000000000"}, {52, "01000000"},
+	{32, "0100000000000000"}, {40, "02000000"}, {44, "ff03000000000000"},	{52, "01000000"},
 	{56, "0000010000000000"}, {64, "00010000"}, {4088, "b4e208b8df649e20"},
 };
 
@@ -780,7 +785,7 @@ START_TEST(extents_mutations)
 	unsigned passed = 0;
 
 	PUT_ROWS(good, sizeof good, extents_rows);
-	for (int i = 0; i < MUTATIONS; i++) {
+	for (int i = 0; i < mutations(); i++) {
 		memcpy(page, good, sizeof page);
 		mutate(page, i % 2 ? RECORD_PAGE : 80);
 		bool same = !memcmp(page, good, sizeof page);
@@ -792,7 +797,7 @@ START_TEST(extents_mutations)
 			passed++;
 		}
 	}
-	ck_assert_uint_gt(passed, MUTATIONS / 20);
+	ck_assert_uint_gt(passed, (unsigned)mutations() / 20);
 }
 END_TEST
 
@@ -953,7 +958,7 @@ START_TEST(block_mutations)
 		good[i] = (uint8_t)draw();
 	b.stored = 1000;
 	block_record_put(good, &b, good + BLOCK_RECORD, image);
-	for (int i = 0; i < MUTATIONS; i++) {
+	for (int i = 0; i < mutations(); i++) {
 		memcpy(both, good, sizeof both);
 		mutate(both, i % 2 ? 24 : BLOCK_RECORD + 1000);
 		memcpy(both + 24, good + 24, 8);
@@ -1045,16 +1050,16 @@ END_TEST
 static const struct row trailer_rows[] = {
 	{0, "444f524d54524c52"}, /* DORMTRLR */
 	{8, "11223344556677880102030405060708"},
-	{24, "0080000000000000"},  /* first extent page */
-	{32, "0300000000000000"},  /* extent pages */
-	{40, "8877665544332211"},  /* extents check */
-	{48, "0000002000000000"},  /* stream bytes */
-	{56, "0400000000000000"},  /* blocks */
-	{64, "0000100000000000"},  /* raw bytes */
-	{72, "efcdab8967452301"},  /* image check */
-	{80, "00ca9a3b00000000"},  /* nanoseconds */
-	{88, "10000000"},	   /* threads */
-	{96, "0100000000000000"},  /* codec 0: blocks, raw, stored */
+	{24, "0080000000000000"}, /* first extent page */
+	{32, "0300000000000000"}, /* extent pages */
+	{40, "8877665544332211"}, /* extents check */
+	{48, "0000002000000000"}, /* stream bytes */
+	{56, "0400000000000000"}, /* blocks */
+	{64, "0000100000000000"}, /* raw bytes */
+	{72, "efcdab8967452301"}, /* image check */
+	{80, "00ca9a3b00000000"}, /* nanoseconds */
+	{88, "10000000"},	  /* threads */
+	{96, "0100000000000000"}, /* codec 0: blocks, raw, stored */
 	{104, "0200000000000000"},
 	{112, "0300000000000000"},
 	{264, "0700000000000000"}, /* codec 7 */
@@ -1142,7 +1147,7 @@ START_TEST(trailer_mutations)
 	struct trailer t;
 
 	PUT_ROWS(good, sizeof good, trailer_rows);
-	for (int i = 0; i < MUTATIONS; i++) {
+	for (int i = 0; i < mutations(); i++) {
 		memcpy(page, good, sizeof page);
 		mutate(page, i % 2 ? RECORD_PAGE : 300);
 		bool same = !memcmp(page, good, sizeof page);
@@ -1220,7 +1225,7 @@ START_TEST(state_mutations)
 	struct state s;
 
 	PUT_ROWS(good, sizeof good, state_rows);
-	for (int i = 0; i < MUTATIONS; i++) {
+	for (int i = 0; i < mutations(); i++) {
 		memcpy(page, good, sizeof page);
 		mutate(page, 512);
 		state_get(&s, page, image);

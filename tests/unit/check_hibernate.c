@@ -18,8 +18,8 @@ static struct hibernate h;
 static struct fingerprint fingerprints[FINGERPRINTS_MAX];
 
 /* What happened. */
-static bool off;	     /* the machine went off or was restored away, by: */
-static int off_by, code;     /* code: what hibernate() returned */
+static bool off;	 /* the machine went off or was restored away, by: */
+static int off_by, code; /* code: what hibernate() returned */
 static enum hibernate_event events[EVENTS];
 static unsigned event_count, ids, fingerprint_calls, ticks, abort_at, give_ups;
 static int fingerprint_code;

@@ -92,8 +92,9 @@ START_TEST(test_large_image_of_zeros)
 {
 	const struct codec *codec = codec_default();
 
-	rig_open(&rig, &(struct rig_options){
-			       .codec = codec, .level = codec->level_default, .threads = 2, .load_threads = 2, .async = 3});
+	rig_open(&rig,
+		 &(struct rig_options){
+			 .codec = codec, .level = codec->level_default, .threads = 2, .load_threads = 2, .async = 3});
 	there_and_back(100000, CONTENT_ZERO);
 	ck_assert_uint_lt(rig.image.trailer.stream_bytes, rig.raw / 50);
 	rig_close(&rig);
@@ -355,7 +356,10 @@ START_TEST(test_flips_in_mark)
 		bool unread = (i >= 4096 - 32 && i < 4096 - 28) || i == 4095;
 		bool signature = i >= 4096 - 10, magic = i < 4096 - 72;
 		flip(&rig, rig.disk.bytes + i, flip_with(i),
-		     unread ? E_OK : signature ? E_NOIMAGE : magic ? E_FOREIGN : E_CORRUPT);
+		     unread	 ? E_OK
+		     : signature ? E_NOIMAGE
+		     : magic	 ? E_FOREIGN
+				 : E_CORRUPT);
 	}
 	/* The UUID is under the mark's check, the label is free. */
 	for (uint64_t i = 1036; i < 1052; i++)
@@ -919,7 +923,8 @@ END_TEST
 
 static void fail_disk(struct rig *r, enum fake_op op, unsigned nth, unsigned times)
 {
-	fake_disk_fail(&r->disk, (struct fake_fault){.op = op, .nth = nth, .times = times, .error = EIO, .moved = 4096});
+	fake_disk_fail(&r->disk,
+		       (struct fake_fault){.op = op, .nth = nth, .times = times, .error = EIO, .moved = 4096});
 }
 
 /* The nth operation of any kind fails while saving: E_IO, and the area is plain swap. */

@@ -17,10 +17,10 @@ static const uint32_t sizes[] = {4096, 16384, 65536};
 static const uint64_t starts[] = {0, 4096, 65536 + 8192};
 
 static const id128 image = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}};
-static const id128 installation = {{0xf0, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd,
-				    0xfe, 0xff}};
-static const id128 uuid = {{0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xab, 0xac, 0xad, 0xae,
-			    0xaf}};
+static const id128 installation = {
+	{0xf0, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff}};
+static const id128 uuid = {
+	{0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xab, 0xac, 0xad, 0xae, 0xaf}};
 static const uint64_t place = 0x123456000;
 
 /* ---- a disk of memory that can fail and forget ---- */
@@ -247,7 +247,7 @@ START_TEST(header_no_good)
 		unsigned at;
 		uint32_t value;
 	} rows[] = {
-		{1024, 0}, {1024, 2}, {1024, 0x01000000}, /* byte-swapped */
+		{1024, 0}, {1024, 2},	       {1024, 0x01000000}, /* byte-swapped */
 		{1028, 0}, {1032, 0xffffffff}, {1032, 0x40000000}, /* times 4 is 2^32 */
 	};
 
@@ -353,16 +353,16 @@ START_TEST(golden)
 {
 	/* Pages of 4096 bytes; everything counted from the page's end. */
 	static const uint8_t want[MARK] = {
-		'D',  'O',  'R',  'M',  'O',  'U',  'S',  'E',				   /* -80 */
-		1,    2,    3,	  4,	5,    6,    7,	  8,				   /* -72 image */
-		9,    10,   11,	  12,	13,   14,   15,	  16,
-		0xf0, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7,				   /* -56 installation */
-		0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff,
-		0x24, 0x24, 0xfd, 0x59, 0xc3, 0xa4, 0xbb, 0xb2,				   /* -40 check */
-		0,    0,    0,	  0,							   /* -32 reserved */
-		0x00, 0x60, 0x45, 0x23, 0x01, 0,    0,	  0,				   /* -28 place */
-		'S',  'W',  'A',  'P',	'S',  'P',  'A',  'C',	'E', '2',		   /* -20 */
-		'U',  'L',  'S',  'U',	'S',  'P',  'E',  'N',	'D', 0,			   /* -10 */
+		'D',  'O',  'R',  'M',	'O',  'U',  'S',  'E', /* -80 */
+		1,    2,    3,	  4,	5,    6,    7,	  8,   /* -72 image */
+		9,    10,   11,	  12,	13,   14,   15,	  16,	0xf0, 0xf1,
+		0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, /* -56 installation */
+		0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff, 0x24, 0x24,
+		0xfd, 0x59, 0xc3, 0xa4, 0xbb, 0xb2,			   /* -40 check */
+		0,    0,    0,	  0,					   /* -32 reserved */
+		0x00, 0x60, 0x45, 0x23, 0x01, 0,    0,	  0,		   /* -28 place */
+		'S',  'W',  'A',  'P',	'S',  'P',  'A',  'C',	'E',  '2', /* -20 */
+		'U',  'L',  'S',  'U',	'S',  'P',  'E',  'N',	'D',  0,   /* -10 */
 	};
 
 	for (int i = 0; i < 9; i++) {

@@ -164,7 +164,7 @@ static void round_trip(enum fake_layout layout, uint32_t page_size, uint64_t asy
 	close_all();
 }
 
-static const uint64_t lengths[] = {1,	     31,      4095,    4096,	4097,	 65536,	 (1 << 20) - 1,
+static const uint64_t lengths[] = {1,	    31,	     4095,    4096,    4097,	65536,	(1 << 20) - 1,
 				   1 << 20, 1048577, 2097152, 3000001, 8999999, 8 << 20};
 enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
 
@@ -186,8 +186,8 @@ static uint32_t count_extents(uint64_t *pages_total, uint64_t *chain)
 
 	*pages_total = *chain = 0;
 	do {
-		ck_assert_int_eq(extent_page_get(&map, disk.bytes + place, image, *chain, out.page_size, disk.disk.size),
-				 E_OK);
+		ck_assert_int_eq(
+			extent_page_get(&map, disk.bytes + place, image, *chain, out.page_size, disk.disk.size), E_OK);
 		++*chain;
 		n += map.count;
 		for (uint32_t i = 0; i < map.count; i++)

@@ -334,7 +334,8 @@ static void shuffle(struct fake_swap *s)
 
 void fake_swap_open(struct fake_swap *s, enum fake_layout layout, uint32_t page_size, uint64_t start, uint64_t area)
 {
-	*s = (struct fake_swap){.pages = {take}, .layout = layout, .page_size = page_size, .start = start, .area = area};
+	*s = (struct fake_swap){
+		.pages = {take}, .layout = layout, .page_size = page_size, .start = start, .area = area};
 	s->count = area - 1;
 	if (layout == LAYOUT_SPREAD)
 		s->count = area / 16384 * 16384 - 1;
@@ -397,8 +398,9 @@ static void random_page(uint8_t *out, uint32_t n, uint64_t state)
 
 static void text_page(uint8_t *out, uint32_t n, uint64_t state)
 {
-	static const char *const words[16] = {"the ",	"of ",	 "swap ",    "memory ", "a ",	 "sleep ", "\n",     "and ",
-					      "winter ", "page ", "kernel ", "in ",	"it ",	 "wakes ", "which ", "is "};
+	static const char *const words[16] = {"the ", "of ",	"swap ",   "memory ", "a ",	 "sleep ",
+					      "\n",   "and ",	"winter ", "page ",   "kernel ", "in ",
+					      "it ",  "wakes ", "which ",  "is "};
 
 	for (uint32_t at = 0; at < n;) {
 		uint64_t v = fake_random(&state);

@@ -64,8 +64,8 @@ struct fake_disk {
 	unsigned count[FAKE_OPS + 1]; /* operations so far */
 	struct fake_entry *log;	      /* writes and syncs */
 	unsigned log_count, log_room;
-	bool keep;		     /* writes' bytes in the log */
-	unsigned early_syncs;	     /* syncs while writes were under way */
+	bool keep;	      /* writes' bytes in the log */
+	unsigned early_syncs; /* syncs while writes were under way */
 	uint64_t read_bytes, written_bytes;
 	atomic_int inside, raced; /* two threads at once */
 };
@@ -100,7 +100,7 @@ struct fake_swap {
 	uint64_t area;	/* pages in the area */
 	uint64_t count; /* pages given at most */
 	uint64_t given;
-	uint32_t *order; /* LAYOUT_SINGLES */
+	uint32_t *order;	   /* LAYOUT_SINGLES */
 	unsigned takes, fail_take; /* the take that gives E_SNAPSHOT; 0: none */
 };
 
@@ -185,7 +185,7 @@ struct fake_kernel {
 	struct fake_call *log;
 	unsigned log_count, log_room, count[FAKE_CALLS + 1];
 	struct fake_refusal refusal[FAKE_FAULTS];
-	atomic_int raced; /* calls that found another thread inside */
+	atomic_int raced;   /* calls that found another thread inside */
 	const char *broken; /* a rule of the kernel that was not kept */
 	/* Called first in every call. */
 	void (*watch)(void *ctx, int call);
