@@ -38,9 +38,9 @@ struct disk_ops {
 
 struct disk {
 	const struct disk_ops *ops;
-	uint64_t size; /* bytes */
+	uint64_t size;	       /* bytes */
 	struct disk_io single; /* of disk_read() and disk_write(): it outlives them when the kernel fails to answer */
-	bool queues;   /* requests go on after submit; false: submit does not return before they are done */
+	bool queues;	       /* requests go on after submit; false: submit does not return before they are done */
 };
 
 /* Moves @length bytes and waits.  E_IO with a fault noted. */

@@ -13,31 +13,31 @@
 
 enum code {
 	E_OK = 0,
-	E_INTERNAL = 1,	      /* a bug in this program */
-	E_USAGE = 2,	      /* wrong command line */
-	E_CONF = 3,	      /* configuration file or key cannot be used */
-	E_PRIVILEGE = 4,      /* needs root */
-	E_KERNEL = 5,	      /* the kernel refuses hibernation */
-	E_BUSY = 6,	      /* another hibernation, or the device is in use */
-	E_DEVICE = 7,	      /* device missing or unusable as a target */
-	E_IO = 8,	      /* read or write error */
-	E_NOSPACE = 9,	      /* the swap area is too small for the image */
-	E_MEMORY = 10,	      /* not enough memory */
-	E_FREEZE = 11,	      /* a task would not freeze */
-	E_SNAPSHOT = 12,      /* the kernel could not make the image */
-	E_POWER = 13,	      /* power-off refused; the system goes on */
-	E_ABORTED = 14,	      /* by a signal or by the user */
-	E_NOIMAGE = 20,	      /* the area holds no image */
-	E_CORRUPT = 21,	      /* an image of ours, damaged */
-	E_UNSUPPORTED = 22,   /* an image of a version or with features unknown here */
-	E_OTHERKERNEL = 23,   /* made by another kernel or on another machine */
-	E_OTHERSYSTEM = 24,   /* belongs to another installation */
-	E_STALE = 25,	      /* file systems were used since it was made */
-	E_NORESUME = 28,      /* the kernel command line says not to resume */
-	E_MOUNTED = 29,	      /* file systems are mounted already */
-	E_RESTORE = 30,	      /* the kernel refused the image */
-	E_FOREIGN = 31,	      /* somebody else's signature */
-	E_GIVENUP = 32,	      /* too many attempts */
+	E_INTERNAL = 1,	    /* a bug in this program */
+	E_USAGE = 2,	    /* wrong command line */
+	E_CONF = 3,	    /* configuration file or key cannot be used */
+	E_PRIVILEGE = 4,    /* needs root */
+	E_KERNEL = 5,	    /* the kernel refuses hibernation */
+	E_BUSY = 6,	    /* another hibernation, or the device is in use */
+	E_DEVICE = 7,	    /* device missing or unusable as a target */
+	E_IO = 8,	    /* read or write error */
+	E_NOSPACE = 9,	    /* the swap area is too small for the image */
+	E_MEMORY = 10,	    /* not enough memory */
+	E_FREEZE = 11,	    /* a task would not freeze */
+	E_SNAPSHOT = 12,    /* the kernel could not make the image */
+	E_POWER = 13,	    /* power-off refused; the system goes on */
+	E_ABORTED = 14,	    /* by a signal or by the user */
+	E_NOIMAGE = 20,	    /* the area holds no image */
+	E_CORRUPT = 21,	    /* an image of ours, damaged */
+	E_UNSUPPORTED = 22, /* an image of a version or with features unknown here */
+	E_OTHERKERNEL = 23, /* made by another kernel or on another machine */
+	E_OTHERSYSTEM = 24, /* belongs to another installation */
+	E_STALE = 25,	    /* file systems were used since it was made */
+	E_NORESUME = 28,    /* the kernel command line says not to resume */
+	E_MOUNTED = 29,	    /* file systems are mounted already */
+	E_RESTORE = 30,	    /* the kernel refused the image */
+	E_FOREIGN = 31,	    /* somebody else's signature */
+	E_GIVENUP = 32,	    /* too many attempts */
 };
 
 /* One sentence without a full stop, never NULL; unknown codes get a sentence too. */

@@ -18,14 +18,10 @@ static int set_parameters(ZSTD_CCtx *cctx, int level, size_t block)
 		ZSTD_cParameter key;
 		int value;
 	} rows[] = {
-		{ZSTD_c_compressionLevel, level},
-		{ZSTD_c_windowLog, (int)p.windowLog},
-		{ZSTD_c_hashLog, (int)p.hashLog},
-		{ZSTD_c_chainLog, (int)p.chainLog},
-		{ZSTD_c_searchLog, (int)p.searchLog},
-		{ZSTD_c_minMatch, (int)p.minMatch},
-		{ZSTD_c_targetLength, (int)p.targetLength},
-		{ZSTD_c_strategy, (int)p.strategy},
+		{ZSTD_c_compressionLevel, level},	    {ZSTD_c_windowLog, (int)p.windowLog},
+		{ZSTD_c_hashLog, (int)p.hashLog},	    {ZSTD_c_chainLog, (int)p.chainLog},
+		{ZSTD_c_searchLog, (int)p.searchLog},	    {ZSTD_c_minMatch, (int)p.minMatch},
+		{ZSTD_c_targetLength, (int)p.targetLength}, {ZSTD_c_strategy, (int)p.strategy},
 	};
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

@@ -11,7 +11,7 @@
 
 enum {
 	CHECK_AT = RECORD_PAGE - 8,
-	HEAD_BODY = 512,		   /* page 0's body starts here */
+	HEAD_BODY = 512, /* page 0's body starts here */
 	HEAD_BODY_BYTES = CHECK_AT - HEAD_BODY,
 	FORMAT_VERSION = 1,
 };
@@ -40,8 +40,8 @@ void id_text(id128 id, char out[37])
 {
 	const uint8_t *b = id.b;
 
-	snprintf(out, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],
-		 b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	snprintf(out, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2],
+		 b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
 static void put_check(uint8_t *page, uint64_t seed)

@@ -59,13 +59,13 @@ struct header {
 	uint32_t features, optional_features;
 	uint32_t page_size, block_size; /* bytes */
 	id128 image_id, swap_uuid, installation;
-	uint64_t created;	/* seconds since 1970 */
-	uint64_t memory_map;	/* 0 = unknown */
-	uint64_t image_bytes;	/* raw */
+	uint64_t created;				 /* seconds since 1970 */
+	uint64_t memory_map;				 /* 0 = unknown */
+	uint64_t image_bytes;				 /* raw */
 	uint64_t state_place, trailer_place, area_start; /* bytes on the device */
-	uint32_t shutdown; /* enum shutdown_method */
-	uint32_t resume_pause; /* seconds */
-	uint32_t codecs;   /* bit mask */
+	uint32_t shutdown;				 /* enum shutdown_method */
+	uint32_t resume_pause;				 /* seconds */
+	uint32_t codecs;				 /* bit mask */
 	uint32_t fingerprint_count;
 	char release[80], machine[32];
 	uint64_t more[HEADER_PAGES_MAX - 1]; /* places of record pages 1.. */

@@ -11,13 +11,13 @@
 #include "image/format.h"
 
 enum mark_kind {
-	MARK_NONE,	/* neither swap nor image: not a swap area */
-	MARK_SWAP,	/* plain swap, SWAPSPACE2 */
-	MARK_OLD_SWAP,	/* SWAP-SPACE, which nothing today writes */
-	MARK_OURS,	/* an image of ours, the mark's check holds */
-	MARK_DAMAGED,	/* says DORMOUSE, but the check does not hold */
-	MARK_USWSUSP,	/* a genuine uswsusp image */
-	MARK_KERNEL,	/* the kernel's own image, S1SUSPEND */
+	MARK_NONE,	    /* neither swap nor image: not a swap area */
+	MARK_SWAP,	    /* plain swap, SWAPSPACE2 */
+	MARK_OLD_SWAP,	    /* SWAP-SPACE, which nothing today writes */
+	MARK_OURS,	    /* an image of ours, the mark's check holds */
+	MARK_DAMAGED,	    /* says DORMOUSE, but the check does not hold */
+	MARK_USWSUSP,	    /* a genuine uswsusp image */
+	MARK_KERNEL,	    /* the kernel's own image, S1SUSPEND */
 	MARK_OTHER_SUSPEND, /* another program's suspend signature (S2SUSPEND, LINHIB0001, TuxOnIce) */
 };
 

@@ -19,7 +19,7 @@
 enum {
 	PIPELINE_THREADS_MAX = 256,
 	PIPELINE_SLOTS_MAX = 2 * PIPELINE_THREADS_MAX + 2,
-	PIPELINE_END = -1,	    /* what fill returns when nothing is left */
+	PIPELINE_END = -1, /* what fill returns when nothing is left */
 };
 
 /* Each returns E_OK, or a code that ends the run; the first such code is pipeline_run()'s. */

@@ -15,7 +15,7 @@
 struct save_options {
 	uint32_t page_size, block_size; /* bytes */
 	unsigned threads;		/* 0 = inline */
-	bool adapt; /* choose codec and level block by block; else: */
+	bool adapt;			/* choose codec and level block by block; else: */
 	const struct codec *codec;
 	int level;
 	bool reproducible; /* no times or thread counts in the image */

@@ -77,9 +77,8 @@ static int add_request(struct stream_in *s, struct stream_buffer *b, uint64_t le
 		return r;
 	uint64_t want = min_u64(round_up(left, s->page_size), STREAM_BUFFER) / s->page_size - b->limit / s->page_size;
 	uint32_t pages = (uint32_t)min_u64(e.pages, want);
-	b->io[b->ios++] = (struct disk_io){.buf = b->data + b->limit,
-					   .offset = e.start * s->page_size,
-					   .length = pages * s->page_size};
+	b->io[b->ios++] = (struct disk_io){
+		.buf = b->data + b->limit, .offset = e.start * s->page_size, .length = pages * s->page_size};
 	b->limit += pages * s->page_size;
 	*run_ends = pages == e.pages && (uint64_t)pages * s->page_size >= LONG_RUN;
 	use_run(s, pages);

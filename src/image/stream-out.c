@@ -18,8 +18,8 @@
 #include <string.h>
 
 enum {
-	LONG_RUN = 128 << 10,  /* bytes from which a buffer is cut to the run's end */
-	META_PAGES = 64 + 16,  /* extent, header and other pages a reserve leaves room for */
+	LONG_RUN = 128 << 10, /* bytes from which a buffer is cut to the run's end */
+	META_PAGES = 64 + 16, /* extent, header and other pages a reserve leaves room for */
 };
 
 /* Pages to hold @bytes and a buffer begun, with an extent page for every so many single pages. */

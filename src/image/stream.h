@@ -85,11 +85,11 @@ struct stream_out {
 	id128 image;
 	uint32_t page_size;
 	struct stream_buffer buffer[STREAM_BUFFERS_MAX];
-	unsigned buffers;	 /* of them in use */
+	unsigned buffers;	  /* of them in use */
 	unsigned current, oldest; /* being filled; longest under way */
-	uint64_t position;	 /* stream bytes appended */
-	uint64_t *places;	 /* one batch, the filling thread's */
-	struct extent_page *map; /* the extent page being filled */
+	uint64_t position;	  /* stream bytes appended */
+	uint64_t *places;	  /* one batch, the filling thread's */
+	struct extent_page *map;  /* the extent page being filled */
 	uint64_t map_place, first_place, map_pages, map_check;
 	uint8_t *record; /* RECORD_PAGE bytes to write metadata from */
 	pthread_mutex_t lock;
@@ -129,11 +129,11 @@ struct stream_in {
 	const struct trailer *trailer;
 	struct stream_buffer buffer[STREAM_BUFFERS];
 	unsigned current;
-	uint32_t at;	     /* in the current buffer */
-	uint64_t asked;	     /* stream bytes requested so far */
+	uint32_t at;	/* in the current buffer */
+	uint64_t asked; /* stream bytes requested so far */
 	struct extent_page *map;
-	uint32_t map_at;     /* entry in it */
-	uint32_t map_done;   /* pages of that entry used */
+	uint32_t map_at;   /* entry in it */
+	uint32_t map_done; /* pages of that entry used */
 	uint64_t map_pages, map_check;
 	uint8_t *record;
 };

@@ -349,7 +349,7 @@ static void find_swap(const struct wish *w, struct area *a)
 static bool is_signature(const char *s)
 {
 	static const char *const known[] = {"SWAPSPACE2", "SWAP-SPACE", "S1SUSPEND",
-					    "S2SUSPEND",  "ULSUSPEND",  "LINHIB0001"};
+					    "S2SUSPEND",  "ULSUSPEND",	"LINHIB0001"};
 
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
 		if (!memcmp(s, known[i], strlen(known[i])))

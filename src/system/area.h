@@ -43,10 +43,10 @@ int swap_file_offset(const char *file, uint32_t page_size, dev_t *device, uint64
 struct area {
 	char path[AREA_PATH]; /* the device's node */
 	dev_t device;
-	uint64_t start;	      /* of the area on the device, bytes */
-	uint64_t size;	      /* of the device, bytes */
-	bool active;	      /* swapped on now */
-	bool is_file;	      /* a swap file lies there: writing the device past it goes */
+	uint64_t start;		   /* of the area on the device, bytes */
+	uint64_t size;		   /* of the device, bytes */
+	bool active;		   /* swapped on now */
+	bool is_file;		   /* a swap file lies there: writing the device past it goes */
 	char swap_path[AREA_PATH]; /* what swapon and swapoff want: the device or the file */
 	bool rotational;
 };

@@ -246,7 +246,7 @@ struct lookup {
 	enum tag tag;
 	char value[DEVICE_PATH];
 	char path[DEVICE_PATH]; /* the best found so far */
-	int rank;               /* of it; 0 = none yet */
+	int rank;		/* of it; 0 = none yet */
 };
 
 /* UUIDs in either case, labels exactly. */

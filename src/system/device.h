@@ -14,7 +14,7 @@
 enum { DEVICE_NAME = 64, DEVICE_PATH = 256 };
 
 struct block_device {
-	char name[DEVICE_NAME];    /* in /sys: "sda2", "dm-0", "cciss!c0d0" */
+	char name[DEVICE_NAME];	   /* in /sys: "sda2", "dm-0", "cciss!c0d0" */
 	char devname[DEVICE_NAME]; /* below /dev */
 	unsigned major, minor;
 	uint64_t size; /* bytes */

@@ -22,7 +22,7 @@ struct fs_reader {
 	/* Reads @len bytes at @at, both multiples of FS_UNIT, only up to the size in the last unit.  E_OK or E_IO. */
 	int (*read)(const struct fs_reader *r, void *buf, size_t len, uint64_t at);
 	const void *ctx; /* for read */
-	uint64_t size;   /* bytes that there are */
+	uint64_t size;	 /* bytes that there are */
 	uint8_t *window, *gathered;
 	size_t gathered_len;
 };

@@ -14,7 +14,7 @@
 enum { CLEAR_TRIES = 3, POWER_TRIES = 3 };
 /* Where halving begins when nobody knows what the kernel aims at. */
 #define SIZE_TRIED (64ull << 30)
-#define SECOND 1000000000ull
+#define SECOND	   1000000000ull
 
 static int call(struct hibernate *h, enum kernel_call c, uint64_t in, uint64_t *out)
 {
@@ -233,8 +233,7 @@ static int mark_and_off(struct hibernate *h)
 static void read_statistics(struct hibernate *h)
 {
 	h->statistics = image_open(h->image, h->disk, h->area_start, h->scratch) == E_OK &&
-			id_equal(h->image->header.image_id, h->header.image_id) &&
-			image_read_trailer(h->image) == E_OK;
+			id_equal(h->image->header.image_id, h->header.image_id) && image_read_trailer(h->image) == E_OK;
 	fault_clear();
 }
 
@@ -298,10 +297,10 @@ int restore(struct kernel *k, const struct header *h, void (*give_up)(void *ctx)
 	bool frozen = r == E_OK;
 	if (frozen) {
 		e = k->ops->call(k, KERNEL_ATOMIC_RESTORE, 0, &none);
-		r = fault(E_RESTORE, e,
-			  "the kernel did not restore the image%s",
-			  e == EPERM ? " (kernels 6.6 to 6.8 do so when an image ends in zero pages; a newer one does not)"
-				     : "");
+		r = fault(E_RESTORE, e, "the kernel did not restore the image%s",
+			  e == EPERM
+				  ? " (kernels 6.6 to 6.8 do so when an image ends in zero pages; a newer one does not)"
+				  : "");
 	}
 	give_up(ctx);
 	k->ops->call(k, KERNEL_FREE_IMAGE, 0, &none);

@@ -33,14 +33,14 @@ struct hibernate {
 	struct kernel *kernel;
 	struct disk *disk;
 	struct save *save;
-	struct image *image; /* room for what is read back after the restore */
-	uint64_t device;     /* number of the target's device */
-	uint64_t area_start; /* bytes */
-	uint8_t *scratch;    /* IMAGE_SCRATCH, aligned */
-	struct header header; /* release, machine, sizes, UUID, installation, shutdown ... */
-	bool set_size;	      /* ask for image_size, else leave the kernel's */
+	struct image *image;		     /* room for what is read back after the restore */
+	uint64_t device;		     /* number of the target's device */
+	uint64_t area_start;		     /* bytes */
+	uint8_t *scratch;		     /* IMAGE_SCRATCH, aligned */
+	struct header header;		     /* release, machine, sizes, UUID, installation, shutdown ... */
+	bool set_size;			     /* ask for image_size, else leave the kernel's */
 	uint64_t image_size, old_image_size; /* bytes; old: /sys/power/image_size before,
-						* IMAGE_SIZE_UNKNOWN leaves it alone after */
+					      * IMAGE_SIZE_UNKNOWN leaves it alone after */
 	/* Fills at most FINGERPRINTS_MAX and the count, after CREATE_IMAGE. */
 	int (*fingerprints)(void *ctx, struct fingerprint *out, uint32_t *n);
 	struct fingerprint *fingerprint;

@@ -22,15 +22,15 @@ enum kernel_call {
 	KERNEL_ATOMIC_RESTORE, /* returns only when it failed */
 	KERNEL_FREE_IMAGE,
 	KERNEL_FREE_SWAP_PAGES,
-	KERNEL_SET_SWAP_AREA,  /* in: device number, *out (read): offset in pages */
-	KERNEL_IMAGE_SIZE,     /* *out: bytes */
-	KERNEL_PREF_SIZE,      /* in: bytes; overwrites /sys/power/image_size */
-	KERNEL_PLATFORM,       /* in: 1 = power off through the firmware's S4 */
-	KERNEL_POWER_OFF,      /* S4; returns only when refused */
-	KERNEL_ALLOC_PAGE,     /* *out: byte offset on the device */
-	KERNEL_AVAIL_SWAP,     /* *out: bytes */
-	KERNEL_REBOOT,	       /* in: enum shutdown_method (poweroff or reboot); returns only when refused */
-	KERNEL_PAUSE,	       /* sleeps for in nanoseconds */
+	KERNEL_SET_SWAP_AREA, /* in: device number, *out (read): offset in pages */
+	KERNEL_IMAGE_SIZE,    /* *out: bytes */
+	KERNEL_PREF_SIZE,     /* in: bytes; overwrites /sys/power/image_size */
+	KERNEL_PLATFORM,      /* in: 1 = power off through the firmware's S4 */
+	KERNEL_POWER_OFF,     /* S4; returns only when refused */
+	KERNEL_ALLOC_PAGE,    /* *out: byte offset on the device */
+	KERNEL_AVAIL_SWAP,    /* *out: bytes */
+	KERNEL_REBOOT,	      /* in: enum shutdown_method (poweroff or reboot); returns only when refused */
+	KERNEL_PAUSE,	      /* sleeps for in nanoseconds */
 	KERNEL_CALLS,
 };
 

@@ -164,10 +164,11 @@ static int refused(const char *path, int e)
 	case ENOENT:
 	case ENODEV:
 	case ENXIO:
-		return fault(E_KERNEL, 0,
-			     "%s is missing: the kernel was built without CONFIG_HIBERNATION_SNAPSHOT_DEV, or hibernation "
-			     "is off",
-			     path);
+		return fault(
+			E_KERNEL, 0,
+			"%s is missing: the kernel was built without CONFIG_HIBERNATION_SNAPSHOT_DEV, or hibernation "
+			"is off",
+			path);
 	case EBUSY:
 		return fault(E_BUSY, 0, "%s is in use: another hibernation is going on", path);
 	case EACCES:
@@ -177,7 +178,8 @@ static int refused(const char *path, int e)
 			return fault(E_PRIVILEGE, 0, "%s may be opened by root only", path);
 		if (locked_down())
 			return fault(E_KERNEL, 0,
-				     "the kernel is locked down (Secure Boot), which forbids hibernation; switch Secure Boot "
+				     "the kernel is locked down (Secure Boot), which forbids hibernation; switch "
+				     "Secure Boot "
 				     "off to use it");
 		return fault(E_KERNEL, 0,
 			     "the kernel forbids hibernation: `nohibernate' on its command line, or a process holds "

@@ -24,15 +24,15 @@ struct config {
 	unsigned image_percent; /* "40%" of RAM when not 0, instead of image_size */
 	bool compress;		/* default true */
 	enum config_codec codec;
-	int level;	  /* zstd level or lz4 acceleration, 0 = the codec's default */
-	bool threads_set; /* false or "y": every core the process may run on */
-	unsigned threads; /* valid when threads_set; 0 = inline */
-	uint32_t shutdown; /* enum shutdown_method; default platform */
-	unsigned resume_pause; /* seconds */
-	unsigned resume_wait;  /* seconds to wait for the device, default 10 */
+	int level;			    /* zstd level or lz4 acceleration, 0 = the codec's default */
+	bool threads_set;		    /* false or "y": every core the process may run on */
+	unsigned threads;		    /* valid when threads_set; 0 = inline */
+	uint32_t shutdown;		    /* enum shutdown_method; default platform */
+	unsigned resume_pause;		    /* seconds */
+	unsigned resume_wait;		    /* seconds to wait for the device, default 10 */
 	int suspend_loglevel, max_loglevel; /* -1 = leave alone */
-	bool encrypt;	     /* read and kept; the tools refuse what they cannot do */
-	bool force;	     /* resume although file systems are mounted */
+	bool encrypt;			    /* read and kept; the tools refuse what they cannot do */
+	bool force;			    /* resume although file systems are mounted */
 	/* What was accepted without effect, or unknown: one line each, for the tool to print. */
 	unsigned note_count;
 	char notes[CONFIG_NOTES][160];

@@ -59,10 +59,14 @@ static void usage(FILE *to)
 /* ---- options ---- */
 
 static const struct option options[] = {
-	{"help", no_argument, NULL, 'h'},	    {"version", no_argument, NULL, 'V'},
-	{"config", required_argument, NULL, 'f'},   {"resume_offset", required_argument, NULL, 'o'},
-	{"parameter", required_argument, NULL, 'P'}, {"passed-over", no_argument, NULL, 'p'},
-	{"verbose", no_argument, NULL, 'v'},	    {"quiet", no_argument, NULL, 'q'},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{"config", required_argument, NULL, 'f'},
+	{"resume_offset", required_argument, NULL, 'o'},
+	{"parameter", required_argument, NULL, 'P'},
+	{"passed-over", no_argument, NULL, 'p'},
+	{"verbose", no_argument, NULL, 'v'},
+	{"quiet", no_argument, NULL, 'q'},
 	{NULL, 0, NULL, 0},
 };
 static const char short_options[] = "hVf:o:P:vq";

@@ -170,8 +170,8 @@ static int check_signature(void)
 	if (r != E_OK)
 		return r;
 	if (job.mark.kind == MARK_OURS || job.mark.kind == MARK_DAMAGED)
-		return fault(E_BUSY, 0,
-			     "%s holds an image already; `s2image discard' or swapon gives it up", job.area.path);
+		return fault(E_BUSY, 0, "%s holds an image already; `s2image discard' or swapon gives it up",
+			     job.area.path);
 	if (job.mark.kind != MARK_SWAP || !job.mark.swap_header)
 		return fault(E_FOREIGN, 0, "%s has no swap signature; run mkswap on it, or name another resume device",
 			     job.area.path);
@@ -189,8 +189,10 @@ static int open_target(void)
 	int r = target_open(&job.target, job.area.path, TARGET_SAVE);
 
 	if (r == E_BUSY)
-		r = fault(E_DEVICE, 0, "the kernel lets nobody write to %s while its file system is mounted "
-				       "(CONFIG_BLK_DEV_WRITE_MOUNTED is off): use a swap partition", job.area.path);
+		r = fault(E_DEVICE, 0,
+			  "the kernel lets nobody write to %s while its file system is mounted "
+			  "(CONFIG_BLK_DEV_WRITE_MOUNTED is off): use a swap partition",
+			  job.area.path);
 	if (r == E_OK)
 		r = check_signature();
 	return r == E_OK ? E_OK : log_fault(r, "resume device");
@@ -215,8 +217,9 @@ static int choose_codec(void)
 	struct save_options *o = &job.save;
 
 	if (job.conf.encrypt) {
-		fault(E_CONF, 0, "`encrypt = y', but this version cannot seal images; it does not write them in the clear "
-				 "instead: set `encrypt = n' to accept that");
+		fault(E_CONF, 0,
+		      "`encrypt = y', but this version cannot seal images; it does not write them in the clear "
+		      "instead: set `encrypt = n' to accept that");
 		return log_fault(E_CONF, "configuration");
 	}
 	o->page_size = (uint32_t)sysconf(_SC_PAGESIZE);
@@ -493,8 +496,8 @@ static void say_result(void)
 	log_note("resumed: %llu MB saved as %llu MB in %.1f s (%llu MB/s, %s), loaded in %.1f s (%llu MB/s)",
 		 (unsigned long long)(t->raw_bytes / 1000000), (unsigned long long)(t->stream_bytes / 1000000),
 		 (double)t->save_ns / 1e9, mb_per_s(t->raw_bytes, t->save_ns),
-		 job.save.adapt ? "auto" : job.save.codec->name,
-		 (double)s->load_ns / 1e9, mb_per_s(t->raw_bytes, s->load_ns));
+		 job.save.adapt ? "auto" : job.save.codec->name, (double)s->load_ns / 1e9,
+		 mb_per_s(t->raw_bytes, s->load_ns));
 	if (job.conf.resume_pause)
 		sleep(job.conf.resume_pause);
 }
@@ -513,9 +516,10 @@ static void explain(int code)
 		stored += t->codec[i].stored;
 	if (t->raw_bytes)
 		need = (uint64_t)((double)job.h.header.image_bytes * (double)stored / (double)t->raw_bytes);
-	log_error("%s: about %llu MiB are needed for the smallest image at the ratio measured, %llu MiB were free; make "
-		  "the swap area larger, or use `compressor = zstd'",
-		  job.area.path, (unsigned long long)(need >> 20), (unsigned long long)(stored >> 20));
+	log_error(
+		"%s: about %llu MiB are needed for the smallest image at the ratio measured, %llu MiB were free; make "
+		"the swap area larger, or use `compressor = zstd'",
+		job.area.path, (unsigned long long)(need >> 20), (unsigned long long)(stored >> 20));
 }
 
 static int save_machine(void)

@@ -135,8 +135,8 @@ static int open_image(const char *path, enum target_mode mode)
 	int r = target_open(&job.target, path, mode);
 
 	if (r == E_OK)
-		r = image_open(&job.image, &job.target.file.disk,
-			       job.offset * (uint64_t)sysconf(_SC_PAGESIZE), job.scratch);
+		r = image_open(&job.image, &job.target.file.disk, job.offset * (uint64_t)sysconf(_SC_PAGESIZE),
+			       job.scratch);
 	return r;
 }
 
@@ -249,7 +249,8 @@ static void info_table(void)
 	printf("installation     %s\n", id_is_zero(h->installation) ? "unknown" : text);
 	if (gmtime_r(&created, &tm) && strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &tm))
 		printf("saved            %s\n", created ? text : "unknown");
-	printf("kernel           %s, %s, pages of %u bytes\n", printable(h->release), printable(h->machine), h->page_size);
+	printf("kernel           %s, %s, pages of %u bytes\n", printable(h->release), printable(h->machine),
+	       h->page_size);
 	printf("shutdown method  %s\n", method_name(h->shutdown));
 	printf("sealed           no\n");
 	printf("state            %s, %u of %d attempts made\n",

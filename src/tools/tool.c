@@ -103,10 +103,11 @@ static int open_failed(const char *path, int e, bool direct)
 	if (e == EACCES || e == EPERM)
 		return fault(E_PRIVILEGE, e, "cannot open %s", path);
 	if (e == EINVAL && direct)
-		return fault(E_DEVICE, 0,
-			     "%s cannot be read and written past the page cache (O_DIRECT); use a swap partition, or a swap "
-			     "file on a file system on a disk",
-			     path);
+		return fault(
+			E_DEVICE, 0,
+			"%s cannot be read and written past the page cache (O_DIRECT); use a swap partition, or a swap "
+			"file on a file system on a disk",
+			path);
 	return fault(E_DEVICE, e, "cannot open %s", path);
 }
 

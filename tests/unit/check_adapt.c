@@ -126,7 +126,8 @@ START_TEST(write_under_way_counts_down)
 }
 END_TEST
 
-/* A disk of @rate bytes/s and cores that pack rung i at @speed[i] to @share[i]; the share of blocks that were packed. */
+/* A disk of @rate bytes/s and cores that pack rung i at @speed[i] to @share[i]; the share of blocks that were packed.
+ */
 static double steady_ratio(double rate, const double *speed, const double *share, unsigned rungs)
 {
 	struct ladder l;

@@ -459,7 +459,7 @@ END_TEST
 START_TEST(test_never_past_the_end)
 {
 	static const char *const wants[] = {NULL, "xfs", "ext4", "btrfs", "f2fs", "vfat", "ntfs"};
-	static const uint64_t sizes[] = {0,    1,    511,   512,   1023,  1024,  2047, 4095,
+	static const uint64_t sizes[] = {0,    1,    511,   512,   1023,  1024,	 2047, 4095,
 					 4096, 4097, 65535, 65536, 65537, 69631, 69632};
 	struct memory m = {.bytes = calloc(1, 70000)};
 	struct fingerprint f;

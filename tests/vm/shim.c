@@ -54,51 +54,70 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 enum call {
-	NONE, FREEZE, UNFREEZE, CREATE_IMAGE, ATOMIC_RESTORE, FREE_IMAGE, FREE_SWAP_PAGES, S2RAM,
-	SET_SWAP_AREA, GET_IMAGE_SIZE, PLATFORM_SUPPORT, POWER_OFF, PREF_IMAGE_SIZE, AVAIL_SWAP_SIZE,
-	ALLOC_SWAP_PAGE, SNAPREAD, SNAPWRITE, READ, WRITE, SYNC, REBOOT, CALLS
+	NONE,
+	FREEZE,
+	UNFREEZE,
+	CREATE_IMAGE,
+	ATOMIC_RESTORE,
+	FREE_IMAGE,
+	FREE_SWAP_PAGES,
+	S2RAM,
+	SET_SWAP_AREA,
+	GET_IMAGE_SIZE,
+	PLATFORM_SUPPORT,
+	POWER_OFF,
+	PREF_IMAGE_SIZE,
+	AVAIL_SWAP_SIZE,
+	ALLOC_SWAP_PAGE,
+	SNAPREAD,
+	SNAPWRITE,
+	READ,
+	WRITE,
+	SYNC,
+	REBOOT,
+	CALLS
 };
 
 static const struct {
 	const char *name;
 	unsigned long request;
 } calls[CALLS] = {
-	[FREEZE] = { "FREEZE", SNAPSHOT_FREEZE },
-	[UNFREEZE] = { "UNFREEZE", SNAPSHOT_UNFREEZE },
-	[CREATE_IMAGE] = { "CREATE_IMAGE", SNAPSHOT_CREATE_IMAGE },
-	[ATOMIC_RESTORE] = { "ATOMIC_RESTORE", SNAPSHOT_ATOMIC_RESTORE },
-	[FREE_IMAGE] = { "FREE", SNAPSHOT_FREE },
-	[FREE_SWAP_PAGES] = { "FREE_SWAP_PAGES", SNAPSHOT_FREE_SWAP_PAGES },
-	[S2RAM] = { "S2RAM", SNAPSHOT_S2RAM },
-	[SET_SWAP_AREA] = { "SET_SWAP_AREA", SNAPSHOT_SET_SWAP_AREA },
-	[GET_IMAGE_SIZE] = { "GET_IMAGE_SIZE", SNAPSHOT_GET_IMAGE_SIZE },
-	[PLATFORM_SUPPORT] = { "PLATFORM_SUPPORT", SNAPSHOT_PLATFORM_SUPPORT },
-	[POWER_OFF] = { "POWER_OFF", SNAPSHOT_POWER_OFF },
-	[PREF_IMAGE_SIZE] = { "PREF_IMAGE_SIZE", SNAPSHOT_PREF_IMAGE_SIZE },
-	[AVAIL_SWAP_SIZE] = { "AVAIL_SWAP_SIZE", SNAPSHOT_AVAIL_SWAP_SIZE },
-	[ALLOC_SWAP_PAGE] = { "ALLOC_SWAP_PAGE", SNAPSHOT_ALLOC_SWAP_PAGE },
-	[SNAPREAD] = { "SNAPREAD", 0 },
-	[SNAPWRITE] = { "SNAPWRITE", 0 },
-	[READ] = { "READ", 0 },
-	[WRITE] = { "WRITE", 0 },
-	[SYNC] = { "SYNC", 0 },
-	[REBOOT] = { "REBOOT", 0 },
+	[FREEZE] = {"FREEZE", SNAPSHOT_FREEZE},
+	[UNFREEZE] = {"UNFREEZE", SNAPSHOT_UNFREEZE},
+	[CREATE_IMAGE] = {"CREATE_IMAGE", SNAPSHOT_CREATE_IMAGE},
+	[ATOMIC_RESTORE] = {"ATOMIC_RESTORE", SNAPSHOT_ATOMIC_RESTORE},
+	[FREE_IMAGE] = {"FREE", SNAPSHOT_FREE},
+	[FREE_SWAP_PAGES] = {"FREE_SWAP_PAGES", SNAPSHOT_FREE_SWAP_PAGES},
+	[S2RAM] = {"S2RAM", SNAPSHOT_S2RAM},
+	[SET_SWAP_AREA] = {"SET_SWAP_AREA", SNAPSHOT_SET_SWAP_AREA},
+	[GET_IMAGE_SIZE] = {"GET_IMAGE_SIZE", SNAPSHOT_GET_IMAGE_SIZE},
+	[PLATFORM_SUPPORT] = {"PLATFORM_SUPPORT", SNAPSHOT_PLATFORM_SUPPORT},
+	[POWER_OFF] = {"POWER_OFF", SNAPSHOT_POWER_OFF},
+	[PREF_IMAGE_SIZE] = {"PREF_IMAGE_SIZE", SNAPSHOT_PREF_IMAGE_SIZE},
+	[AVAIL_SWAP_SIZE] = {"AVAIL_SWAP_SIZE", SNAPSHOT_AVAIL_SWAP_SIZE},
+	[ALLOC_SWAP_PAGE] = {"ALLOC_SWAP_PAGE", SNAPSHOT_ALLOC_SWAP_PAGE},
+	[SNAPREAD] = {"SNAPREAD", 0},
+	[SNAPWRITE] = {"SNAPWRITE", 0},
+	[READ] = {"READ", 0},
+	[WRITE] = {"WRITE", 0},
+	[SYNC] = {"SYNC", 0},
+	[REBOOT] = {"REBOOT", 0},
 };
 
 static const struct {
 	const char *name;
 	int number;
 } errors[] = {
-	{ "EPERM", EPERM }, { "EIO", EIO }, { "EAGAIN", EAGAIN }, { "ENOMEM", ENOMEM },
-	{ "EBUSY", EBUSY }, { "ENODEV", ENODEV }, { "EINVAL", EINVAL }, { "ENOSPC", ENOSPC },
-	{ "ENOSYS", ENOSYS }, { "ENODATA", ENODATA }, { "ENOTTY", ENOTTY }, { "EINTR", EINTR },
+	{"EPERM", EPERM},   {"EIO", EIO},	  {"EAGAIN", EAGAIN}, {"ENOMEM", ENOMEM},
+	{"EBUSY", EBUSY},   {"ENODEV", ENODEV},	  {"EINVAL", EINVAL}, {"ENOSPC", ENOSPC},
+	{"ENOSYS", ENOSYS}, {"ENODATA", ENODATA}, {"ENOTTY", ENOTTY}, {"EINTR", EINTR},
 };
 
 /* What SHIM_FAIL and SHIM_KILL ask for; nth 0 means every call. */
@@ -110,8 +129,8 @@ struct plan {
 
 static struct plan fail_plan, kill_plan;
 static atomic_ulong counts[CALLS];
-static atomic_long clear_failures;   /* writes still to fail in the restored system */
-static atomic_long bad_events;       /* completions still to be turned into errors */
+static atomic_long clear_failures; /* writes still to fail in the restored system */
+static atomic_long bad_events;	   /* completions still to be turned into errors */
 static atomic_ulong trapped;
 static atomic_bool frozen, restored;
 static bool trap, want_seccomp, stay;
@@ -277,7 +296,7 @@ int ioctl(int fd, unsigned long request, ...)
 		atomic_store(&frozen, false);
 		atomic_store(&restored, false);
 	} else if (call == CREATE_IMAGE) {
-		in_image = (int *)argument;   /* NOLINT: the kernel's own convention */
+		in_image = (int *)argument; /* NOLINT: the kernel's own convention */
 		atomic_store(&restored, *in_image == 0);
 	}
 	return (int)result;
@@ -336,8 +355,7 @@ ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset)
 	return call6(SYS_pwritev, fd, (long)parts, count, offset, 0, 0);
 }
 
-ssize_t pwritev64(int fd, const struct iovec *parts, int count, off64_t offset)
-	__attribute__((alias("pwritev")));
+ssize_t pwritev64(int fd, const struct iovec *parts, int count, off64_t offset) __attribute__((alias("pwritev")));
 
 int fsync(int fd)
 {
@@ -501,13 +519,20 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
 static const char *name_of(long number)
 {
 	switch (number) {
-	case SYS_open: return "system call open";
-	case SYS_openat: return "system call openat";
-	case SYS_openat2: return "system call openat2";
-	case SYS_mmap: return "system call mmap";
-	case SYS_mremap: return "system call mremap";
-	case SYS_brk: return "system call brk";
-	default: return "system call";
+	case SYS_open:
+		return "system call open";
+	case SYS_openat:
+		return "system call openat";
+	case SYS_openat2:
+		return "system call openat2";
+	case SYS_mmap:
+		return "system call mmap";
+	case SYS_mremap:
+		return "system call mremap";
+	case SYS_brk:
+		return "system call brk";
+	default:
+		return "system call";
 	}
 }
 
@@ -522,7 +547,7 @@ static void on_sigsys(int signal_number, siginfo_t *info, void *context)
 	errno = saved;
 }
 
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define LOAD(field)	      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define EQUAL(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), (yes), (no))
 
 /* Trap the calls of name_of(), wherever they are made but in shim_call. */
@@ -547,8 +572,8 @@ static void install_filter(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
 	};
-	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
-	struct sigaction action = { .sa_sigaction = on_sigsys, .sa_flags = SA_SIGINFO };
+	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+	struct sigaction action = {.sa_sigaction = on_sigsys, .sa_flags = SA_SIGINFO};
 	static bool installed;
 
 	if (installed)
@@ -564,7 +589,7 @@ static void install_filter(void)
 
 static struct plan parse(const char *text)
 {
-	struct plan plan = { NONE, 0, EIO };
+	struct plan plan = {NONE, 0, EIO};
 	char name[32] = "", nth[16] = "", error[16] = "";
 
 	if (!text || sscanf(text, "%31[^:]:%15[^:]:%15s", name, nth, error) < 2)
