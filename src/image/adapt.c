@@ -9,8 +9,10 @@
  * queue can hold with room above for the strongest rung.  A fraction of the
  * whole queue would fill it with weakly packed blocks first.
  */
-enum { QUEUE_MIN = 6 << 20, ONE_WRITE = 1 << 20, FIRST_BLOCKS = 8 };
-static const double horizon = 0.025, look = 0.001, headroom = 1.33, fading = 0.85, first_pressure = 0.33;
+enum { QUEUE_MIN = 2 << 20, WRITE_MIN = 256 << 10, FIRST_BLOCKS = 8 };
+/* Seconds of writing: the set point, a request, what may pass unseen. */
+static const double horizon = 0.025, request = 0.0025, look = 0.001;
+static const double headroom = 1.33, fading = 0.85, first_pressure = 0.33;
 
 static const struct rung rungs[ADAPT_RUNGS_MAX] = {
 	{&codec_none, 0, 0.10}, {&codec_lz4, 32, 0.22}, {&codec_lz4, 8, 0.30},	{&codec_lz4, 1, 0.40},
@@ -94,15 +96,29 @@ void meter_written(struct write_meter *m, uint64_t bytes, uint64_t sent, uint64_
 	m->since = now;
 }
 
+/* A write that took no time at all means a fast disk, not none. */
+static double rate_of(const struct write_meter *m)
+{
+	return m->bytes / (m->seconds + 1e-9);
+}
+
+uint32_t meter_request(const struct write_meter *m, uint32_t most)
+{
+	double want = m->written ? rate_of(m) * request : 0;
+
+	if (want < WRITE_MIN)
+		return WRITE_MIN < most ? WRITE_MIN : most;
+	return want < most ? (uint32_t)want / WRITE_MIN * WRITE_MIN : most;
+}
+
 double meter_pressure(const struct write_meter *m, uint64_t room, uint64_t now)
 {
-	/* A write that took no time at all means a fast disk, not none. */
-	double rate = m->bytes / (m->seconds + 1e-9), set = QUEUE_MIN, most = (double)room / headroom;
+	double rate = rate_of(m), set = QUEUE_MIN, most = (double)room / headroom;
 	double backlog = (double)(m->handed - m->written);
 	double gone = rate * (double)(now > m->since ? now - m->since : 0) / 1e9;
-
 	/* What has begun may be nearly done: one write, or what a fast disk takes between two looks. */
-	double begun = rate * look > ONE_WRITE ? rate * look : ONE_WRITE;
+	double begun = rate * look > WRITE_MIN ? rate * look : WRITE_MIN;
+
 	backlog -= gone < begun ? gone : begun;
 	if (backlog < 0)
 		backlog = 0;

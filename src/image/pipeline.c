@@ -25,14 +25,16 @@
  */
 #include "image/pipeline.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
-enum { TICK_MS = 100 };
+enum { TICK_MS = 100, AWAKE_NS = 100000 };
 
 struct pipeline {
 	const struct pipeline_ops *ops;
@@ -44,6 +46,7 @@ struct pipeline {
 	/* All below: any thread, under lock. */
 	uint64_t filled, drained;
 	bool filling, draining, ended;
+	bool crowded; /* more workers than processors: set before they start */
 	unsigned waiting, running, next_worker;
 	int error;
 	bool done[PIPELINE_SLOTS_MAX];
@@ -135,6 +138,34 @@ static void fill_one(struct pipeline *p, unsigned worker)
 	work_one(p, slot, worker);
 }
 
+static void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ __volatile__("yield");
+#endif
+}
+
+/*
+ * A fill or a drain of somebody else ends soon, mostly: looking again for a
+ * moment costs less than sleeping and being woken.
+ */
+static bool wait_awake(struct pipeline *p)
+{
+	uint64_t until = clock_ns() + AWAKE_NS;
+
+	while ((p->filling || p->draining) && !over(p) && !can_drain(p) && !can_fill(p)) {
+		if (clock_ns() > until)
+			return false;
+		pthread_mutex_unlock(&p->lock);
+		for (int i = 0; i < 50; i++)
+			relax();
+		pthread_mutex_lock(&p->lock);
+	}
+	return over(p) || can_drain(p) || can_fill(p);
+}
+
 static void *worker_main(void *arg)
 {
 	struct pipeline *p = arg;
@@ -146,6 +177,8 @@ static void *worker_main(void *arg)
 			drain_one(p);
 		} else if (can_fill(p)) {
 			fill_one(p, worker);
+		} else if (!p->crowded && wait_awake(p)) {
+			continue;
 		} else {
 			p->waiting++;
 			pthread_cond_wait(&p->due, &p->lock);
@@ -234,6 +267,14 @@ static void close_locks(struct pipeline *p)
 	pthread_mutex_destroy(&p->lock);
 }
 
+/* Those this thread may run on; a system call, nothing more. */
+static unsigned processors(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CPU_COUNT(&set) : PIPELINE_THREADS_MAX;
+}
+
 int pipeline_run(const struct pipeline_ops *ops, void *ctx, unsigned threads, uint8_t *stacks)
 {
 	struct pipeline p = {.ops = ops, .ctx = ctx, .slots = pipeline_slots(threads)};
@@ -246,6 +287,7 @@ int pipeline_run(const struct pipeline_ops *ops, void *ctx, unsigned threads, ui
 		if (start_worker(&p, &t[made], stacks ? stacks + (size_t)made * PIPELINE_STACK : NULL))
 			break;
 	p.running = made;
+	p.crowded = made > processors();
 	if (made)
 		watch(&p);
 	pthread_mutex_unlock(&p.lock);

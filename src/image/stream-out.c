@@ -235,7 +235,8 @@ static void count_written(struct stream_out *s)
 double stream_out_pressure(struct stream_out *s)
 {
 	pthread_mutex_lock(&s->lock);
-	double p = meter_pressure(&s->meter, (uint64_t)s->buffers * STREAM_BUFFER, clock_ns());
+	uint64_t room = (uint64_t)s->buffers * meter_request(&s->meter, STREAM_BUFFER);
+	double p = meter_pressure(&s->meter, room, clock_ns());
 	pthread_mutex_unlock(&s->lock);
 	return p;
 }
@@ -245,8 +246,9 @@ static uint32_t cut(struct stream_out *s)
 {
 	pthread_mutex_lock(&s->lock);
 	uint64_t run = s->ring.count ? (uint64_t)s->ring.run[s->ring.first].pages * s->page_size : 0;
+	uint32_t size = meter_request(&s->meter, STREAM_BUFFER);
 	pthread_mutex_unlock(&s->lock);
-	return run >= LONG_RUN && run < STREAM_BUFFER ? (uint32_t)run : STREAM_BUFFER;
+	return run >= LONG_RUN && run < size ? (uint32_t)run : size;
 }
 
 static int next_buffer(struct stream_out *s)

@@ -38,7 +38,7 @@ struct swap_pages {
 enum {
 	STREAM_BUFFER = 1 << 20, /* bytes of one device request at most */
 	STREAM_BUFFERS = 8,	 /* in flight */
-	STREAM_BUFFERS_MAX = 12, /* when the codec is chosen by how full they are */
+	STREAM_BUFFERS_MAX = 16, /* when the codec is chosen by how full they are */
 	TAKE_BATCH = 16 << 20,	 /* bytes of swap pages taken and sorted at once */
 };
 

@@ -265,7 +265,7 @@ static const struct {
 	int min, max; /* of the level; both 0: takes none */
 } codecs[] = {
 	{"auto", CODEC_CHOICE_DEFAULT, 0, 0}, {"none", CODEC_CHOICE_NONE, 0, 0},   {"lzo", CODEC_CHOICE_LZO, 0, 0},
-	{"lz4", CODEC_CHOICE_LZ4, 1, 65537},  {"zstd", CODEC_CHOICE_ZSTD, -7, 22},
+	{"lz4", CODEC_CHOICE_LZ4, 1, 64},  {"zstd", CODEC_CHOICE_ZSTD, -7, 22},
 };
 
 static const char *set_level(struct config *c, unsigned codec, const char *level)
@@ -276,11 +276,11 @@ static const char *set_level(struct config *c, unsigned codec, const char *level
 
 	if (!codecs[codec].max)
 		return "this compressor has no levels; write its name alone";
-	if (!read_number(level + minus, 65537, &n))
+	if (!read_number(level + minus, 9999, &n))
 		return "the level after the colon is no number; write for example lz4:2 or zstd:3";
 	v = minus ? -(int)n : (int)n;
 	if (!v || v < codecs[codec].min || v > codecs[codec].max)
-		return "no such level; lz4 has 1 to 65537, zstd 1 to 22 and -7 to -1";
+		return "no such level; lz4 has 1 to 64, zstd 1 to 22 and -7 to -1";
 	c->codec = codecs[codec].codec;
 	c->level = v;
 	return NULL;

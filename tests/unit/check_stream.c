@@ -221,7 +221,8 @@ START_TEST(test_one_run_is_written_in_large_requests)
 	open_all(LAYOUT_RUN, 4096, 5);
 	ck_assert_int_eq(write_stream(length), E_OK);
 	mean_write(&mean, &writes);
-	ck_assert_uint_ge(mean, 512 << 10);
+	/* They grow from 256 KiB to 1 MiB with the speed of the disk. */
+	ck_assert_uint_ge(mean, 256 << 10);
 	/* The extent page itself may split the one run. */
 	ck_assert_uint_le(count_extents(&pages, &chain), 2);
 	ck_assert_uint_eq(chain, 1);
@@ -246,7 +247,7 @@ START_TEST(test_spread_runs_are_whole_requests)
 	open_all(LAYOUT_SPREAD, 4096, 5);
 	ck_assert_int_eq(write_stream(length), E_OK);
 	mean_write(&mean, &writes);
-	ck_assert_uint_ge(mean, 512 << 10);
+	ck_assert_uint_ge(mean, 256 << 10);
 	/* Ten runs of 2 MiB, some cut by a batch's end or an extent page. */
 	ck_assert_uint_le(count_extents(&pages, &chain), 16);
 	ck_assert_uint_eq(pages, length / 4096);
@@ -280,7 +281,7 @@ START_TEST(test_pages_are_sorted)
 	ck_assert_int_eq(write_stream(20 << 20), E_OK);
 	ck_assert_uint_le(count_extents(&pages, &chain), 2);
 	mean_write(&mean, &writes);
-	ck_assert_uint_ge(mean, 512 << 10);
+	ck_assert_uint_ge(mean, 256 << 10);
 	close_all();
 }
 END_TEST
