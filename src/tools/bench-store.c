@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "tools/bench.h"
 
-#include <blkid/blkid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -252,22 +251,11 @@ static int open_new_file(struct store *s, const char *path, uint64_t size)
 /* Something beside the swap signature is somebody's. */
 static int check_foreign(const char *path)
 {
-	const char *type = NULL;
-	blkid_probe probe = blkid_new_probe_from_filename(path);
+	char type[TARGET_CONTENT];
+	int r = target_content(path, type);
 
-	if (!probe)
-		return fault(E_DEVICE, errno, "cannot be looked at");
-	blkid_probe_enable_superblocks(probe, 1);
-	blkid_probe_set_superblocks_flags(probe, BLKID_SUBLKS_TYPE);
-	blkid_probe_enable_partitions(probe, 1);
-	int r = E_OK, found = blkid_do_safeprobe(probe);
-	if (found == 0 && blkid_probe_lookup_value(probe, "TYPE", &type, NULL))
-		type = "a partition table";
-	if (found == -2)
-		r = fault(E_FOREIGN, 0, "it holds more than one kind of data");
-	else if (found != 0 || strcmp(type, "swap"))
-		r = fault(E_FOREIGN, 0, "it holds %s, not a swap area", found == 0 ? type : "nothing known");
-	blkid_free_probe(probe);
+	if (r == E_OK && strcmp(type, "swap"))
+		r = fault(E_FOREIGN, 0, "it holds %s, not a swap area", type[0] ? type : "nothing known");
 	return r;
 }
 

@@ -265,7 +265,7 @@ static const struct {
 	int min, max; /* of the level; both 0: takes none */
 } codecs[] = {
 	{"auto", CODEC_CHOICE_DEFAULT, 0, 0}, {"none", CODEC_CHOICE_NONE, 0, 0},   {"lzo", CODEC_CHOICE_LZO, 0, 0},
-	{"lz4", CODEC_CHOICE_LZ4, 1, 64},  {"zstd", CODEC_CHOICE_ZSTD, -7, 22},
+	{"lz4", CODEC_CHOICE_LZ4, 1, 64},     {"zstd", CODEC_CHOICE_ZSTD, -7, 22},
 };
 
 static const char *set_level(struct config *c, unsigned codec, const char *level)

@@ -13,7 +13,6 @@
 #include "tools/config.h"
 #include "tools/tool.h"
 
-#include <blkid/blkid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -414,10 +413,11 @@ static int make_swap(const char *path, uint64_t bytes)
 	uint8_t *first = calloc(1, page);
 	id128 uuid;
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	struct stat st;
 	int r = E_OK;
 
 	draw_id(&uuid, "reproducible\0swp");
-	if (!first || fd < 0 || ftruncate(fd, (off_t)bytes)) {
+	if (!first || fd < 0 || fstat(fd, &st) || (S_ISREG(st.st_mode) && ftruncate(fd, (off_t)bytes))) {
 		r = fault(E_IO, errno, "cannot be created");
 	} else {
 		put_le32(first + SWAP_VERSION, 1);
@@ -444,22 +444,11 @@ static uint64_t room_for(uint64_t raw)
 /* Everything but swap is somebody's: refused without --destroy. */
 static int check_foreign(const char *path)
 {
-	const char *type = NULL;
-	blkid_probe probe = blkid_new_probe_from_filename(path);
+	char type[TARGET_CONTENT];
+	int r = target_content(path, type);
 
-	if (!probe)
-		return fault(E_DEVICE, errno, "cannot be looked at");
-	blkid_probe_enable_superblocks(probe, 1);
-	blkid_probe_set_superblocks_flags(probe, BLKID_SUBLKS_TYPE);
-	blkid_probe_enable_partitions(probe, 1);
-	int r = E_OK, found = blkid_do_safeprobe(probe);
-	if (found == 0 && blkid_probe_lookup_value(probe, "TYPE", &type, NULL))
-		type = "a partition table";
-	if (found == -2)
-		r = fault(E_FOREIGN, 0, "it holds more than one kind of data; --destroy overwrites it");
-	else if (found == 0 && strcmp(type, "swap") && strcmp(type, "swsuspend"))
+	if (r == E_OK && type[0] && strcmp(type, "swap") && strcmp(type, "swsuspend"))
 		r = fault(E_FOREIGN, 0, "it holds %s; --destroy overwrites it", type);
-	blkid_free_probe(probe);
 	return r;
 }
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 
+#include <blkid/blkid.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -173,4 +174,24 @@ void target_close(struct target *t)
 	disk_file_close(&t->file);
 	close(t->fd);
 	t->fd = -1;
+}
+
+int target_content(const char *path, char type[TARGET_CONTENT])
+{
+	const char *seen = "";
+	blkid_probe probe = blkid_new_probe_from_filename(path);
+
+	if (!probe)
+		return fault(E_DEVICE, errno, "cannot be looked at");
+	blkid_probe_enable_superblocks(probe, 1);
+	blkid_probe_set_superblocks_flags(probe, BLKID_SUBLKS_TYPE);
+	blkid_probe_enable_partitions(probe, 1);
+	int found = blkid_do_safeprobe(probe);
+	if (found == -2)
+		seen = "more than one kind of data";
+	else if (found == 0 && blkid_probe_lookup_value(probe, "TYPE", &seen, NULL))
+		seen = "a partition table";
+	snprintf(type, TARGET_CONTENT, "%.*s", TARGET_CONTENT - 1, seen);
+	blkid_free_probe(probe);
+	return E_OK;
 }

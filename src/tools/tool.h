@@ -39,6 +39,14 @@ struct target {
 	bool block; /* a block device, not a plain file */
 };
 
+enum { TARGET_CONTENT = 32 };
+
+/*
+ * What libblkid sees on @path: a file system's or other type, "a partition
+ * table", "more than one kind of data", or "" when nothing known is there.
+ */
+int target_content(const char *path, char type[TARGET_CONTENT]);
+
 enum target_mode {
 	TARGET_LOOK,  /* read only */
 	TARGET_CLAIM, /* read and write, O_EXCL on a device: nobody else uses it */
