@@ -277,13 +277,16 @@ static unsigned processors(void)
 
 int pipeline_run(const struct pipeline_ops *ops, void *ctx, unsigned threads, uint8_t *stacks)
 {
+	if (threads > PIPELINE_THREADS_MAX)
+		threads = PIPELINE_THREADS_MAX;
+
 	struct pipeline p = {.ops = ops, .ctx = ctx, .slots = pipeline_slots(threads)};
 	pthread_t t[PIPELINE_THREADS_MAX];
 	unsigned made = 0;
 
 	open_locks(&p);
 	pthread_mutex_lock(&p.lock);
-	for (; made < threads && made < PIPELINE_THREADS_MAX; made++)
+	for (; made < threads; made++)
 		if (start_worker(&p, &t[made], stacks ? stacks + (size_t)made * PIPELINE_STACK : NULL))
 			break;
 	p.running = made;

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "system/device.h"
+#include "system/machine.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-enum { SWAPS_MAX = 64, SIGNATURE = 10, UNIT = 4096, CMDLINE_MAX = 4096 };
+enum { SWAPS_MAX = 64, SIGNATURE = 10, UNIT = 4096 };
 
 static const char proc_swaps[] = "/proc/swaps";
 
@@ -56,53 +57,6 @@ int swaps_read(const char *path, struct swap_line *out, unsigned max)
 	return (int)n;
 }
 
-/* The kernel's command line */
-
-static bool next_word(const char **s, char *out, size_t size)
-{
-	bool quoted = false;
-	size_t n = 0;
-
-	*s += strspn(*s, " \t\n");
-	if (!**s)
-		return false;
-	for (; **s && (quoted || !strchr(" \t\n", **s)); ++*s) {
-		if (**s == '"')
-			quoted = !quoted;
-		else if (n + 1 < size)
-			out[n++] = **s;
-	}
-	out[n] = 0;
-	return true;
-}
-
-/* The last value of @key= ("resume=") in @text, as the kernel takes it.  False when there is none or it is too long. */
-static bool parameter(const char *text, const char *key, char out[AREA_PATH])
-{
-	char word[CMDLINE_MAX] = "";
-	size_t n = strlen(key);
-	bool found = false;
-
-	while (next_word(&text, word, sizeof word))
-		if (!strncmp(word, key, n) && word[n] && strlen(word + n) < AREA_PATH) {
-			strcpy(out, word + n);
-			found = true;
-		}
-	return found;
-}
-
-static int parse_offset(const char *text, uint64_t *offset)
-{
-	char *end;
-
-	errno = 0;
-	*offset = strtoull(text, &end, 10);
-	if (errno || *end || *text < '0' || *text > '9')
-		return fault(E_CONF, 0, "resume_offset=%.40s on the kernel command line is not a number of pages",
-			     text);
-	return E_OK;
-}
-
 /* What is asked for, before anything is looked up. */
 struct wish {
 	char spec[AREA_PATH];
@@ -115,14 +69,17 @@ struct wish {
 
 static int wish_from_cmdline(struct wish *w)
 {
-	char text[CMDLINE_MAX], value[AREA_PATH];
+	struct boot_line b;
+	int code = boot_line_read("/proc/cmdline", &b);
 
-	if (!read_line_at("/proc", "cmdline", text, sizeof text) || !parameter(text, "resume=", w->spec))
-		return E_OK;
-	if (w->offset_set || !parameter(text, "resume_offset=", value))
-		return E_OK;
-	w->offset_set = true;
-	return parse_offset(value, &w->offset);
+	if (code != E_OK || !*b.resume)
+		return code;
+	strcpy(w->spec, b.resume);
+	if (!w->offset_set && b.resume_offset_set) {
+		w->offset_set = true;
+		w->offset = b.resume_offset;
+	}
+	return E_OK;
 }
 
 /* The best active swap */

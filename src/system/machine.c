@@ -167,16 +167,37 @@ static int take_word(struct boot_line *b, char *word)
 	return E_OK;
 }
 
+/* The next word, quotes taken off, as the kernel reads it: blanks within quotes belong to it. */
+static bool next_word(const char **s, char *out, size_t size)
+{
+	bool quoted = false;
+	size_t n = 0;
+
+	*s += strspn(*s, " \t\n");
+	if (!**s)
+		return false;
+	for (; **s && (quoted || !strchr(" \t\n", **s)); ++*s) {
+		if (**s == '"')
+			quoted = !quoted;
+		else if (n + 1 < size)
+			out[n++] = **s;
+	}
+	out[n] = 0;
+	return true;
+}
+
 int boot_line_read(const char *path, struct boot_line *b)
 {
-	char line[8192], *save = NULL;
+	char line[8192], word[1024];
+	const char *at = line;
 	int r = E_OK;
 
 	memset(b, 0, sizeof *b);
 	if (file_read_text(path, line, sizeof line) < 0)
 		return E_OK; /* no /proc: as if nothing were said */
-	for (char *w = strtok_r(line, " \t\n", &save); w; w = strtok_r(NULL, " \t\n", &save)) {
-		int one = take_word(b, w);
+	/* What follows "--" is for the first process. */
+	while (next_word(&at, word, sizeof word) && strcmp(word, "--")) {
+		int one = take_word(b, word);
 		if (r == E_OK)
 			r = one;
 	}

@@ -282,7 +282,8 @@ static int do_info(char **arg)
 		info_json();
 	else
 		info_table();
-	return fflush(stdout) ? E_IO : E_OK;
+	/* An earlier flush that failed is not forgotten for a later one that does not. */
+	return fflush(stdout) || ferror(stdout) ? E_IO : E_OK;
 }
 
 /* ---- verify, unpack ---- */

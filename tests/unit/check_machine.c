@@ -66,6 +66,7 @@ static const struct {
 	{"resumedelay=5\n", "", -1, 5, false},
 	{"resumedelay=0\n", "", -1, 0, false},
 	{"resumedelay=600\n", "", -1, 600, false},
+	{"resumedelay=601\n", "", -1, 600, false},
 	{"resumedelay=99999\n", "", -1, 600, false}, /* never without bound */
 	{"resumedelay=18446744073709551615\n", "", -1, 600, false},
 	{"noresume\n", "", -1, 0, true},
@@ -82,6 +83,8 @@ static const struct {
 	{"xresume=/dev/a resumex=/dev/b resum=/dev/c Resume=/dev/d\n", "", -1, 0, false},
 	{"resume_offsetx=x xresume_offset=x resumedelayx=x\n", "", -1, 0, false},
 	{"root=/dev/sda1=resume=/dev/a\n", "", -1, 0, false},
+	/* Within quotes, and behind "--", nothing is the kernel's. */
+	{"foo=\"a resume=/dev/x\" resume_offset=7 -- resume=/dev/y noresume\n", "", 7, 0, false},
 };
 
 START_TEST(good_lines)
