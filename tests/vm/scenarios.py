@@ -27,6 +27,8 @@ GROUPS = {
     "one-cpu": Setup(cpus=1),
     "four-cpus": Setup(cpus=4),
     "new-kernel": Setup(kernel="6.12"),
+    "new-kernel-one-cpu": Setup(kernel="6.12", cpus=1),
+    "new-kernel-four-cpus": Setup(kernel="6.12", cpus=4),
     "images": Setup(),
     "faults": Setup(),
     "memory": Setup(swap=700),
@@ -100,6 +102,18 @@ def cycle_four_cpus(machine: Machine) -> None:
 @scenario("new-kernel")
 def cycle_new_kernel(machine: Machine) -> None:
     """Hibernate and resume on a kernel that leaves zero pages out itself."""
+    machine.cycle()
+
+
+@scenario("new-kernel-one-cpu", long=True)
+def cycle_new_kernel_one_cpu(machine: Machine) -> None:
+    """The newer kernel with one processor."""
+    machine.cycle()
+
+
+@scenario("new-kernel-four-cpus", long=True)
+def cycle_new_kernel_four_cpus(machine: Machine) -> None:
+    """The newer kernel with four processors."""
     machine.cycle()
 
 
