@@ -197,6 +197,9 @@ static uint32_t count_extents(uint64_t *pages_total, uint64_t *chain)
 	return n;
 }
 
+/* Requests begin at 256 KiB; the stream's end, runs' ends and the extent page are shorter. */
+enum { LEAST_MEAN = 192 << 10 };
+
 static void mean_write(uint64_t *mean, unsigned *writes)
 {
 	uint64_t sum = 0;
@@ -221,8 +224,8 @@ START_TEST(test_one_run_is_written_in_large_requests)
 	open_all(LAYOUT_RUN, 4096, 5);
 	ck_assert_int_eq(write_stream(length), E_OK);
 	mean_write(&mean, &writes);
-	/* They grow from 256 KiB to 1 MiB with the speed of the disk. */
-	ck_assert_uint_ge(mean, 256 << 10);
+	/* How large they are beyond that hangs on how fast the disk seems. */
+	ck_assert_uint_ge(mean, LEAST_MEAN);
 	/* The extent page itself may split the one run. */
 	ck_assert_uint_le(count_extents(&pages, &chain), 2);
 	ck_assert_uint_eq(chain, 1);
@@ -247,7 +250,7 @@ START_TEST(test_spread_runs_are_whole_requests)
 	open_all(LAYOUT_SPREAD, 4096, 5);
 	ck_assert_int_eq(write_stream(length), E_OK);
 	mean_write(&mean, &writes);
-	ck_assert_uint_ge(mean, 256 << 10);
+	ck_assert_uint_ge(mean, LEAST_MEAN);
 	/* Ten runs of 2 MiB, some cut by a batch's end or an extent page. */
 	ck_assert_uint_le(count_extents(&pages, &chain), 16);
 	ck_assert_uint_eq(pages, length / 4096);
@@ -281,7 +284,7 @@ START_TEST(test_pages_are_sorted)
 	ck_assert_int_eq(write_stream(20 << 20), E_OK);
 	ck_assert_uint_le(count_extents(&pages, &chain), 2);
 	mean_write(&mean, &writes);
-	ck_assert_uint_ge(mean, 256 << 10);
+	ck_assert_uint_ge(mean, LEAST_MEAN);
 	close_all();
 }
 END_TEST
