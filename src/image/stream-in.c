@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-enum { LONG_RUN = 128 << 10 };
-
 void stream_in_carve(struct stream_in *s, struct arena *a, uint32_t page_size)
 {
 	s->page_size = page_size;

@@ -18,7 +18,6 @@
 #include <string.h>
 
 enum {
-	LONG_RUN = 128 << 10, /* bytes from which a buffer is cut to the run's end */
 	META_PAGES = 64 + 16, /* extent, header and other pages a reserve leaves room for */
 };
 

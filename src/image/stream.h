@@ -39,6 +39,7 @@ enum {
 	STREAM_BUFFER = 1 << 20, /* bytes of one device request at most */
 	STREAM_BUFFERS = 8,	 /* in flight */
 	STREAM_BUFFERS_MAX = 16, /* when the codec is chosen by how full they are */
+	LONG_RUN = 128 << 10,	 /* bytes from which a buffer is cut to the run's end */
 	TAKE_BATCH = 16 << 20,	 /* bytes of swap pages taken and sorted at once */
 };
 

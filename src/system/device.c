@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "system/device.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "system/area.h"
 
@@ -485,21 +486,13 @@ int area_resolve(const char *spec, char path[AREA_PATH])
 	return code == E_OK ? E_OK : resolve_fault(code, spec, 0);
 }
 
-static uint64_t milliseconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 int area_wait(const char *spec, unsigned seconds, char path[AREA_PATH])
 {
 	const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
-	uint64_t end = milliseconds() + seconds * UINT64_C(1000);
+	uint64_t end = clock_ns() + seconds * UINT64_C(1000000000);
 	int code;
 
-	while ((code = resolve(spec, path)) == E_DEVICE && milliseconds() < end)
+	while ((code = resolve(spec, path)) == E_DEVICE && clock_ns() < end)
 		nanosleep(&pause, NULL);
 	return code == E_OK ? E_OK : resolve_fault(code, spec, seconds);
 }
