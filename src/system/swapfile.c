@@ -87,7 +87,7 @@ static int check_extents(int fd, const char *file, uint32_t page_size, struct fi
 
 static int first_byte(int fd, const char *file, uint32_t page_size, uint64_t *start)
 {
-	struct fiemap *map = malloc(sizeof *map + EXTENTS * sizeof map->fm_extents[0]);
+	struct fiemap *map = calloc(1, sizeof *map + EXTENTS * sizeof map->fm_extents[0]);
 	int code;
 
 	if (!map)
@@ -178,7 +178,7 @@ static int find_chunk(int fd, struct btrfs_ioctl_search_args_v2 *args, uint64_t 
 
 static int logical_to_physical(int fd, uint64_t *address, uint64_t *device_id)
 {
-	struct btrfs_ioctl_search_args_v2 *args = malloc(sizeof *args + SEARCH_BYTES);
+	struct btrfs_ioctl_search_args_v2 *args = calloc(1, sizeof *args + SEARCH_BYTES);
 	struct btrfs_chunk_place chunk = {.length = 0};
 	int code;
 
