@@ -4,14 +4,14 @@
 #include "base/bytes.h"
 
 /*
- * Set point: what the disk writes in 25 ms, but at least QUEUE_MIN, so that a
+ * Set point: what the disk writes in 8 ms, but at least QUEUE_MIN, so that a
  * slow disk's queue is not counted in single buffers, and no more than the
  * queue can hold with room above for the strongest rung.  A fraction of the
  * whole queue would fill it with weakly packed blocks first.
  */
-enum { QUEUE_MIN = 2 << 20, WRITE_MIN = 256 << 10, FIRST_BLOCKS = 8 };
+enum { QUEUE_MIN = 2 << 20, WRITE_MIN = 256 << 10, FIRST_BLOCKS = 4 };
 /* Seconds of writing: the set point, a request, what may pass unseen. */
-static const double horizon = 0.025, request = 0.0025, look = 0.001;
+static const double horizon = 0.008, request = 0.001, look = 0.001;
 static const double headroom = 1.33, fading = 0.85, first_pressure = 0.33;
 
 static const struct rung rungs[ADAPT_RUNGS_MAX] = {

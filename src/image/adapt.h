@@ -58,7 +58,7 @@ void meter_handed(struct write_meter *m, uint64_t bytes, uint64_t now);
 /* @sent: when it was handed over. */
 void meter_written(struct write_meter *m, uint64_t bytes, uint64_t sent, uint64_t now);
 /*
- * How long the next request should be: 2.5 ms of writing, 256 KiB to @most.  A
+ * How long the next request should be: 1 ms of writing, 256 KiB to @most.  A
  * slow disk's queue must be told in small steps, a fast disk wants large ones.
  */
 uint32_t meter_request(const struct write_meter *m, uint32_t most);

@@ -3,6 +3,8 @@
 
 #include "base/error.h"
 
+enum { PROBE_LEVEL = 8 /* lz4's acceleration */ };
+
 void block_job_carve(struct block_job *j, struct arena *a, uint32_t block_size)
 {
 	j->raw = arena_take(a, block_size, 4096);
@@ -36,8 +38,21 @@ int block_pack(struct block_job *j, struct block_worker *w, const struct rung *r
 	b->stored = n ? (uint32_t)n : b->raw;
 	b->level = n ? (uint16_t)rung->level : 0;
 	b->flags = 0;
+	w->dense = !n && (w->dense || rung->codec != &codec_none);
 	block_record_put(j->bytes, b, block_payload(j), image);
 	return E_OK;
+}
+
+size_t block_probe_memory(uint32_t block_size)
+{
+	return codec_built_in(&codec_lz4) ? codec_lz4.pack_memory(PROBE_LEVEL, block_size) : 0;
+}
+
+bool block_dense(struct block_job *j, struct block_worker *w)
+{
+	uint32_t raw = j->record.raw;
+
+	return w->dense && w->probe && !codec_lz4.pack(w->probe, PROBE_LEVEL, j->raw, raw, j->packed, raw - raw / 32);
 }
 
 int block_unpack(struct block_job *j, struct block_worker *w, id128 image)

@@ -20,6 +20,8 @@ struct block_worker {
 	uint8_t *memory;
 	size_t size;
 	const struct rung *ready; /* what the memory was opened for */
+	uint8_t *probe;		  /* memory to look at a block with before a slow codec does, or NULL */
+	bool dense;		  /* the last block did not shrink */
 };
 
 void block_job_carve(struct block_job *j, struct arena *a, uint32_t block_size);
@@ -35,6 +37,16 @@ int block_worker_open(struct block_worker *w, const struct rung *rung, uint32_t 
  * shrink keeps codec none and is stored as it is, without a copy.
  */
 int block_pack(struct block_job *j, struct block_worker *w, const struct rung *rung, uint32_t block_size, id128 image);
+
+/* Memory for worker.probe: 0 when no codec is fast enough to look with. */
+size_t block_probe_memory(uint32_t block_size);
+
+/*
+ * True when the worker's last block did not shrink and this one hardly would
+ * either, so that a slow codec should not be tried: incompressible pages come
+ * in long runs, and lz4 passes over them twenty times faster than zstd.
+ */
+bool block_dense(struct block_job *j, struct block_worker *w);
 
 /* Checks and expands packed (record.stored bytes) to raw.  E_CORRUPT, E_UNSUPPORTED for a codec not built in. */
 int block_unpack(struct block_job *j, struct block_worker *w, id128 image);

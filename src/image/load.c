@@ -40,7 +40,7 @@ struct load *load_carve(struct arena *a, const struct load_options *o)
 	for (unsigned i = 0; i < workers; i++) {
 		uint8_t *p = arena_take(a, memory, 64);
 		if (worker)
-			worker[i] = (struct block_worker){p, memory, NULL};
+			worker[i] = (struct block_worker){.memory = p, .size = memory};
 	}
 	stream_in_carve(&l->stream, a, o->page_size);
 	return real && real->stream.record ? real : NULL;

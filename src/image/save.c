@@ -39,6 +39,7 @@ static void carve_workers(struct save *s, struct arena *a, const struct save_opt
 {
 	unsigned slots = pipeline_slots(o->threads), workers = o->threads ? o->threads : 1;
 	size_t memory = ladder_memory(&s->ladder, o->block_size);
+	size_t probe_memory = o->adapt ? block_probe_memory(o->block_size) : 0;
 	struct block_job *job = arena_take(a, slots * sizeof *job, 64);
 	struct block_worker *worker = arena_take(a, workers * sizeof *worker, 64);
 	struct block_job scratch_job;
@@ -47,8 +48,9 @@ static void carve_workers(struct save *s, struct arena *a, const struct save_opt
 		block_job_carve(job ? &job[i] : &scratch_job, a, o->block_size);
 	for (unsigned i = 0; i < workers; i++) {
 		uint8_t *p = arena_take(a, memory, 64);
+		uint8_t *probe = arena_take(a, probe_memory, 64);
 		if (worker)
-			worker[i] = (struct block_worker){p, memory, NULL};
+			worker[i] = (struct block_worker){p, memory, NULL, probe_memory ? probe : NULL, false};
 	}
 	s->job = job;
 	s->worker = worker;
@@ -75,7 +77,9 @@ int save_plan(struct save_options *o, size_t limit, size_t *size)
 {
 	struct arena a;
 
-	o->buffers = o->adapt ? STREAM_BUFFERS_MAX : STREAM_BUFFERS;
+	/* What is taken for the queue is in the image: a small machine has a slow disk, more often than not. */
+	size_t queue = limit / 16 / STREAM_BUFFER, most = o->adapt ? STREAM_BUFFERS_MAX : STREAM_BUFFERS;
+	o->buffers = (unsigned)(queue < STREAM_BUFFERS_MIN ? STREAM_BUFFERS_MIN : queue < most ? queue : most);
 	if (o->threads > PIPELINE_THREADS_MAX)
 		o->threads = PIPELINE_THREADS_MAX;
 	for (;;) {
@@ -84,8 +88,8 @@ int save_plan(struct save_options *o, size_t limit, size_t *size)
 		*size = a.used;
 		if (a.used <= limit)
 			return E_OK;
-		if (o->buffers > STREAM_BUFFERS)
-			o->buffers -= STREAM_BUFFERS;
+		if (o->buffers > STREAM_BUFFERS_MIN)
+			o->buffers--;
 		else if (o->threads)
 			o->threads--;
 		else
@@ -134,6 +138,8 @@ static int work(void *ctx, unsigned slot, unsigned worker)
 	struct block_job *j = &s->job[slot];
 	const struct rung *rung = choose_rung(s, j->record.number);
 
+	if (s->ladder.count > 1 && rung->codec == &codec_zstd && block_dense(j, &s->worker[worker]))
+		rung = &s->ladder.rung[0];
 	return block_pack(j, &s->worker[worker], rung, s->o.block_size, s->in->header->image_id);
 }
 

@@ -46,7 +46,9 @@ void stream_out_start(struct stream_out *s, struct disk *disk, struct swap_pages
 	s->disk = disk;
 	s->swap = swap;
 	s->image = image;
-	s->current = s->oldest = 0;
+	s->current = NULL;
+	s->first = s->under_ways = 0;
+	s->idles = s->buffers;
 	s->position = 0;
 	meter_reset(&s->meter);
 	s->promised = 0;
@@ -54,8 +56,10 @@ void stream_out_start(struct stream_out *s, struct disk *disk, struct swap_pages
 	s->map_place = s->first_place = s->map_pages = 0;
 	s->map_check = id64(image);
 	memset(s->map, 0, sizeof *s->map);
-	for (unsigned i = 0; i < s->buffers; i++)
+	for (unsigned i = 0; i < s->buffers; i++) {
 		s->buffer[i].fill = s->buffer[i].limit = s->buffer[i].ios = s->buffer[i].bytes = 0;
+		s->idle[i] = (uint8_t)i;
+	}
 	run_ring_reset(&s->ring);
 	pthread_mutex_init(&s->lock, NULL);
 }
@@ -215,20 +219,39 @@ static bool finished(const struct stream_buffer *b)
 	return true;
 }
 
-/* Counts what the disk has finished, oldest first. */
-static void count_written(struct stream_out *s)
+static struct stream_buffer *oldest(struct stream_out *s)
+{
+	return &s->buffer[s->under_way[s->first]];
+}
+
+/* Takes back what the disk has finished, oldest first; the code of a request that failed. */
+static int take_back(struct stream_out *s)
 {
 	uint64_t now = clock_ns();
 
-	while (s->buffer[s->oldest].bytes && finished(&s->buffer[s->oldest])) {
-		struct stream_buffer *b = &s->buffer[s->oldest];
+	while (s->under_ways && finished(oldest(s))) {
+		struct stream_buffer *b = oldest(s);
+		int r = stream_buffer_wait(b, s->disk);
 
+		if (r != E_OK)
+			return r;
 		pthread_mutex_lock(&s->lock);
 		meter_written(&s->meter, b->bytes, b->sent, now);
 		pthread_mutex_unlock(&s->lock);
 		b->bytes = 0;
-		s->oldest = (s->oldest + 1) % s->buffers;
+		s->idle[s->idles++] = s->under_way[s->first];
+		s->first = (s->first + 1) % STREAM_BUFFERS_MAX;
+		s->under_ways--;
 	}
+	return E_OK;
+}
+
+/* The same, after waiting for the oldest. */
+static int wait_for_oldest(struct stream_out *s)
+{
+	int r = stream_buffer_wait(oldest(s), s->disk);
+
+	return r == E_OK ? take_back(s) : r;
 }
 
 double stream_out_pressure(struct stream_out *s)
@@ -250,58 +273,62 @@ static uint32_t cut(struct stream_out *s)
 	return run >= LONG_RUN && run < size ? (uint32_t)run : size;
 }
 
-static int next_buffer(struct stream_out *s)
+/* Hands the current buffer to the disk. */
+static int pass_buffer(struct stream_out *s)
 {
-	int r = send_off(s, &s->buffer[s->current]);
+	struct stream_buffer *b = s->current;
 
-	s->current = (s->current + 1) % s->buffers;
-	return r;
+	s->under_way[(s->first + s->under_ways++) % STREAM_BUFFERS_MAX] = (uint8_t)(b - s->buffer);
+	s->current = NULL;
+	return send_off(s, b);
+}
+
+/* Takes an idle buffer, waiting for the disk when there is none. */
+static int take_buffer(struct stream_out *s)
+{
+	int r = s->idles ? take_back(s) : wait_for_oldest(s);
+
+	if (r != E_OK)
+		return r;
+	s->current = &s->buffer[s->idle[--s->idles]];
+	s->current->limit = cut(s);
+	return E_OK;
 }
 
 int stream_out_collect(struct stream_out *s)
 {
 	int r = s->disk->ops->reap(s->disk, false);
 
-	count_written(s);
-	return r;
+	return r == E_OK ? take_back(s) : r;
 }
 
 int stream_out_append(struct stream_out *s, const uint8_t *data, uint32_t n)
 {
 	while (n) {
-		struct stream_buffer *b = &s->buffer[s->current];
-		if (!b->limit) {
-			int r = stream_buffer_wait(b, s->disk);
-			if (r != E_OK)
-				return r;
-			count_written(s);
-			b->limit = cut(s);
-		}
+		int r = s->current ? E_OK : take_buffer(s);
+		if (r != E_OK)
+			return r;
+		struct stream_buffer *b = s->current;
 		uint32_t some = (uint32_t)min_u64(n, b->limit - b->fill);
 		memcpy(b->data + b->fill, data, some);
 		b->fill += some;
 		s->position += some;
 		data += some;
 		n -= some;
-		if (b->fill == b->limit) {
-			int r = next_buffer(s);
-			if (r != E_OK)
-				return r;
-		}
+		if (b->fill == b->limit && (r = pass_buffer(s)) != E_OK)
+			return r;
 	}
 	return E_OK;
 }
 
 int stream_out_finish(struct stream_out *s, struct trailer *t)
 {
-	int r = E_OK;
+	int r = s->current ? pass_buffer(s) : E_OK;
 
-	if (s->buffer[s->current].fill)
-		r = next_buffer(s);
 	if (r == E_OK)
 		r = write_map(s); /* there is one: the closing record has been appended */
-	for (unsigned i = 0; i < s->buffers && r == E_OK; i++)
-		r = stream_buffer_wait(&s->buffer[i], s->disk);
+	while (s->under_ways && r == E_OK)
+		r = wait_for_oldest(s);
 	t->extents_place = s->first_place;
 	t->extent_pages = s->map_pages;
 	t->extents_check = s->map_check;

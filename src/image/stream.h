@@ -37,6 +37,7 @@ struct swap_pages {
 
 enum {
 	STREAM_BUFFER = 1 << 20, /* bytes of one device request at most */
+	STREAM_BUFFERS_MIN = 4,
 	STREAM_BUFFERS = 8,	 /* in flight */
 	STREAM_BUFFERS_MAX = 16, /* when the codec is chosen by how full they are */
 	LONG_RUN = 128 << 10,	 /* bytes from which a buffer is cut to the run's end */
@@ -86,11 +87,14 @@ struct stream_out {
 	id128 image;
 	uint32_t page_size;
 	struct stream_buffer buffer[STREAM_BUFFERS_MAX];
-	unsigned buffers;	  /* of them in use */
-	unsigned current, oldest; /* being filled; longest under way */
-	uint64_t position;	  /* stream bytes appended */
-	uint64_t *places;	  /* one batch, the filling thread's */
-	struct extent_page *map;  /* the extent page being filled */
+	unsigned buffers;		       /* of them in use */
+	struct stream_buffer *current;	       /* being filled, NULL = none yet */
+	uint8_t under_way[STREAM_BUFFERS_MAX]; /* ring of buffers the disk has, oldest first */
+	uint8_t idle[STREAM_BUFFERS_MAX];      /* stack: what was used last is used first, it is still in the cache */
+	unsigned first, under_ways, idles;
+	uint64_t position;	 /* stream bytes appended */
+	uint64_t *places;	 /* one batch, the filling thread's */
+	struct extent_page *map; /* the extent page being filled */
 	uint64_t map_place, first_place, map_pages, map_check;
 	uint8_t *record; /* RECORD_PAGE bytes to write metadata from */
 	pthread_mutex_t lock;
@@ -101,7 +105,7 @@ struct stream_out {
 	struct write_meter meter;
 };
 
-/* @in_flight: the most bytes ever promised at once.  @buffers: 2 to STREAM_BUFFERS_MAX. */
+/* @in_flight: the most bytes ever promised at once.  @buffers: STREAM_BUFFERS_MIN to STREAM_BUFFERS_MAX. */
 void stream_out_carve(struct stream_out *s, struct arena *a, uint32_t page_size, uint64_t in_flight, unsigned buffers);
 void stream_out_start(struct stream_out *s, struct disk *disk, struct swap_pages *swap, id128 image);
 void stream_out_stop(struct stream_out *s);

@@ -555,6 +555,35 @@ START_TEST(worker_changes_rungs)
 }
 END_TEST
 
+START_TEST(dense_blocks_come_in_runs)
+{
+	/* A worker looks first only after a block that did not shrink, and only random pages are dense. */
+	const struct codec *c = codec_default();
+	size_t probe = block_probe_memory(BLOCK);
+	struct block b;
+
+	if (!probe)
+		return;
+	open_block(&b, c);
+	b.packing.probe = exact(probe);
+	for (int i = 0; i < 2; i++) {
+		fill(b.job.raw, BLOCK, RANDOM);
+		b.job.record = (struct block_record){.raw = BLOCK};
+		ck_assert_int_eq(block_dense(&b.job, &b.packing), i);
+		pack_block(&b, BLOCK, 1);
+		ck_assert_uint_eq(b.job.record.codec, CODEC_NONE);
+	}
+	fill(b.job.raw, BLOCK, TEXT);
+	ck_assert(!block_dense(&b.job, &b.packing));
+	pack_block(&b, BLOCK, 2);
+	ck_assert_uint_eq(b.job.record.codec, c->id);
+	fill(b.job.raw, BLOCK, RANDOM);
+	ck_assert(!block_dense(&b.job, &b.packing));
+	free(b.packing.probe);
+	close_block(&b);
+}
+END_TEST
+
 START_TEST(worker_too_small)
 {
 	struct block b;
@@ -639,6 +668,7 @@ int main(void)
 	tcase_add_loop_test(t, rubbish, 0, CODECS);
 	tcase_add_loop_test(b, blocks, 0, CODECS);
 	tcase_add_test(b, worker_changes_rungs);
+	tcase_add_test(b, dense_blocks_come_in_runs);
 	tcase_add_test(b, worker_too_small);
 	tcase_add_loop_test(b, damaged_block, 0, CODECS);
 	tcase_add_test(b, block_of_unknown_codec);

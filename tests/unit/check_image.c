@@ -747,31 +747,34 @@ static void plan_works(struct save_options *o, size_t limit, unsigned most)
 	arena_close(&a);
 }
 
-/* One byte short of what @threads need gives fewer; short of what none need, E_MEMORY. */
+/* One byte short of a plan gives the next: the queue shrinks, then threads go one by one, then E_MEMORY. */
 static void plan_shrinks(struct save_options *o)
 {
-	size_t size, before = SIZE_MAX;
+	size_t size, before;
+	unsigned threads = 6, buffers;
 
-	for (unsigned threads = 6; threads > 0; threads--) {
-		o->threads = threads;
-		ck_assert_int_eq(save_plan(o, SIZE_MAX, &size), E_OK);
-		ck_assert_uint_eq(o->threads, threads);
-		ck_assert_uint_lt(size, before);
-		before = size;
+	o->threads = threads;
+	ck_assert_int_eq(save_plan(o, SIZE_MAX, &before), E_OK);
+	ck_assert_uint_eq(o->threads, threads);
+	ck_assert_uint_eq(o->buffers, STREAM_BUFFERS);
+	for (buffers = o->buffers; threads || buffers > STREAM_BUFFERS_MIN;
+	     threads = o->threads, buffers = o->buffers) {
 		o->threads = 6;
-		size_t less;
-		ck_assert_int_eq(save_plan(o, size - 1, &less), E_OK);
-		ck_assert_uint_eq(o->threads, threads - 1);
-		ck_assert_uint_lt(less, size);
-		if (threads % 3 == 0)
+		ck_assert_int_eq(save_plan(o, before - 1, &size), E_OK);
+		ck_assert_uint_lt(size, before);
+		if (buffers > STREAM_BUFFERS_MIN) {
+			ck_assert_uint_eq(o->threads, threads);
+			ck_assert_uint_lt(o->buffers, buffers);
+		} else {
+			ck_assert_uint_eq(o->threads, threads - 1);
+			ck_assert_uint_eq(o->buffers, STREAM_BUFFERS_MIN);
+		}
+		if (o->threads % 3 == 0)
 			plan_works(o, size, 6);
+		before = size;
 	}
-	o->threads = 0;
-	ck_assert_int_eq(save_plan(o, SIZE_MAX, &size), E_OK);
-	plan_works(o, size, 6);
-	ck_assert_uint_eq(o->threads, 0);
 	o->threads = 6;
-	ck_assert_int_eq(save_plan(o, size - 1, &before), E_MEMORY);
+	ck_assert_int_eq(save_plan(o, before - 1, &size), E_MEMORY);
 }
 
 START_TEST(test_save_plan)
