@@ -154,7 +154,9 @@ static int save_image(struct hibernate *h)
 
 	if (r != E_OK)
 		return r;
-	if (call(h, KERNEL_AVAIL_SWAP, 0, &in.room))
+	if (h->swap)
+		in.swap = h->swap, in.room = UINT64_MAX;
+	else if (call(h, KERNEL_AVAIL_SWAP, 0, &in.room))
 		in.room = h->header.image_bytes; /* not known: packed, but not with all might */
 	kernel_source_open(&source, h->kernel, h->header.page_size);
 	kernel_swap_open(&swap, h->kernel);
@@ -250,7 +252,7 @@ static int go_on(struct hibernate *h)
 static int prepare(struct hibernate *h)
 {
 	uint64_t offset = h->area_start / h->header.page_size;
-	int e = call(h, KERNEL_SET_SWAP_AREA, h->device, &offset);
+	int e = h->device ? call(h, KERNEL_SET_SWAP_AREA, h->device, &offset) : 0;
 
 	if (e == ENODEV)
 		return fault(E_DEVICE, e, "the kernel does not know the target as an active swap area");
@@ -277,7 +279,7 @@ int hibernate(struct hibernate *h)
 	}
 	tell(h, EVENT_FROZEN, 0, 0);
 	r = make_and_save(h, &restored);
-	if (r == E_OK)
+	if (r == E_OK && (restored || !h->measure))
 		return restored ? go_on(h) : mark_and_off(h);
 	thaw(h);
 	return r;

@@ -34,7 +34,7 @@ struct hibernate {
 	struct disk *disk;
 	struct save *save;
 	struct image *image;		     /* room for what is read back after the restore */
-	uint64_t device;		     /* number of the target's device */
+	uint64_t device;		     /* number of the target's device; 0 with @swap: no area at all */
 	uint64_t area_start;		     /* bytes */
 	uint8_t *scratch;		     /* IMAGE_SCRATCH, aligned */
 	struct header header;		     /* release, machine, sizes, UUID, installation, shutdown ... */
@@ -50,6 +50,12 @@ struct hibernate {
 	void (*random)(void *ctx, id128 *out);
 	uint64_t (*now)(void *ctx); /* seconds since 1970 */
 	void *ctx;
+	/*
+	 * To measure: save, but set no mark and let the machine go on.  With
+	 * @swap it says where to save on @disk, else the area's pages are used.
+	 */
+	bool measure;
+	struct swap_pages *swap;
 	/* Results: */
 	bool restored;	  /* this is the restored system */
 	bool statistics;  /* image->trailer and image->state were read back */
@@ -57,9 +63,10 @@ struct hibernate {
 };
 
 /*
- * Freezes, saves, powers off.  Returns E_OK in the restored system, or the code
- * of what went wrong; in both cases everything was given back and tasks run.
- * It does not return while a signature may stand on the disk.
+ * Freezes, saves, powers off.  Returns E_OK in the restored system (or, when
+ * measuring, after the save), or the code of what went wrong; in all cases
+ * everything was given back and tasks run.  It does not return while a
+ * signature may stand on the disk.
  */
 int hibernate(struct hibernate *h);
 

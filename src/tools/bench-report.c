@@ -35,23 +35,23 @@ static double median_of(const struct result *r, unsigned n, size_t offset)
 
 void result_finish(struct result *r, unsigned repeats)
 {
-	double stored[1000], shortest = r->sample[0].seconds, longest = shortest;
-	double raw = (double)r->sample[0].raw / 1e6;
+	double stored[1000], raw[1000];
 
 	for (unsigned i = 0; i < repeats; i++) {
-		const struct sample *s = &r->sample[i];
+		struct sample *s = &r->sample[i];
 		stored[i] = (double)s->stored;
-		shortest = s->seconds < shortest ? s->seconds : shortest;
-		longest = s->seconds > longest ? s->seconds : longest;
+		raw[i] = (double)s->raw;
+		s->rate = (double)s->raw / 1e6 / s->seconds;
+		r->rate_min = !i || s->rate < r->rate_min ? s->rate : r->rate_min;
+		r->rate_max = !i || s->rate > r->rate_max ? s->rate : r->rate_max;
 	}
 	r->seconds = median_of(r, repeats, offsetof(struct sample, seconds));
 	r->cpu = median_of(r, repeats, offsetof(struct sample, cpu));
 	r->fill = median_of(r, repeats, offsetof(struct sample, fill));
 	r->wait = median_of(r, repeats, offsetof(struct sample, wait));
 	r->stored = median(stored, repeats);
-	r->rate = raw / r->seconds;
-	r->rate_min = raw / longest;
-	r->rate_max = raw / shortest;
+	r->raw = median(raw, repeats);
+	r->rate = median_of(r, repeats, offsetof(struct sample, rate));
 }
 
 /* ---- the table ---- */
@@ -139,7 +139,7 @@ static void table_name(const struct run *r, char *out, size_t n)
 
 static void table_row(const struct report *r, const struct result *x)
 {
-	double raw = (double)x->sample[0].raw;
+	double raw = x->raw;
 	char name[32], span[32], bound[16] = "-";
 
 	table_name(&x->run, name, sizeof name);
@@ -217,11 +217,10 @@ static void json_run(FILE *f, const struct report *r, const struct result *x)
 	fprintf(f, ", \"compressor\": \"%s\", \"threads\": %u", x->run.choice->name, x->sample[0].threads);
 	json_rate(f, "write_rate_MBps", x->run.write_rate);
 	json_rate(f, "read_rate_MBps", x->run.read_rate);
-	fprintf(f, ", \"direction\": \"%s\", \"raw_bytes\": %llu, \"stored_bytes\": %.0f, \"seconds_median\": %.6f",
-		x->run.direction == DIRECTION_SAVE ? "save" : "load", (unsigned long long)x->sample[0].raw, x->stored,
-		x->seconds);
+	fprintf(f, ", \"direction\": \"%s\", \"raw_bytes\": %.0f, \"stored_bytes\": %.0f, \"seconds_median\": %.6f",
+		x->run.direction == DIRECTION_SAVE ? "save" : "load", x->raw, x->stored, x->seconds);
 	fprintf(f, ", \"MBps_median\": %.3f, \"MBps_min\": %.3f, \"MBps_max\": %.3f, \"pages_per_second\": %.1f",
-		x->rate, x->rate_min, x->rate_max, (double)x->sample[0].raw / r->input->page_size / x->seconds);
+		x->rate, x->rate_min, x->rate_max, x->raw / r->input->page_size / x->seconds);
 	if (x->bound > 0)
 		fprintf(f, ", \"bound_MBps\": %.3f", x->bound);
 	else

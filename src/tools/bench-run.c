@@ -14,7 +14,7 @@ static double seconds_of(struct timeval t)
 	return (double)t.tv_sec + (double)t.tv_usec / 1e6;
 }
 
-static double cpu_now(void)
+double run_cpu_now(void)
 {
 	struct rusage u;
 
@@ -32,12 +32,13 @@ static int ready_memory(struct arena *a, size_t size)
 	return r;
 }
 
-static int ready_save(struct bench *b, const struct run *r, struct save_options *o, struct save **s)
+int run_ready_save(struct bench *b, const struct run *r, uint32_t page_size, size_t extra, struct save_options *o,
+		   struct save **s)
 {
 	size_t size = 0;
 
 	*o = (struct save_options){
-		.page_size = b->input.page_size,
+		.page_size = page_size,
 		.block_size = BLOCK_SIZE_DEFAULT,
 		.threads = r->threads,
 		.adapt = r->choice->adapt,
@@ -46,7 +47,7 @@ static int ready_save(struct bench *b, const struct run *r, struct save_options 
 	};
 	int e = save_plan(o, arena_limit(), &size);
 	if (e == E_OK)
-		e = ready_memory(&b->arena, size);
+		e = ready_memory(&b->arena, size + extra);
 	if (e != E_OK)
 		return e;
 	*s = save_carve(&b->arena, o);
@@ -65,7 +66,7 @@ static void describe(struct header *h, uint64_t raw)
 static void note(struct sample *out, const struct trailer *t, uint64_t begin, double cpu, uint64_t fill, uint64_t wait)
 {
 	out->seconds = (double)(clock_ns() - begin) / 1e9;
-	out->cpu = cpu_now() - cpu;
+	out->cpu = run_cpu_now() - cpu;
 	out->fill = (double)fill / 1e9;
 	out->wait = (double)wait / 1e9;
 	out->raw = t->raw_bytes;
@@ -84,7 +85,7 @@ static int save_to(struct bench *b, const struct run *r, struct disk *disk, stru
 	struct save_input in = {
 		.source = &source.source, .swap = &pages.pages, .room = UINT64_MAX, .header = h, .tick = b->tick};
 	struct save *s = NULL;
-	int e = ready_save(b, r, &o, &s);
+	int e = run_ready_save(b, r, b->input.page_size, 0, &o, &s);
 
 	if (e != E_OK)
 		return e;
@@ -93,7 +94,7 @@ static int save_to(struct bench *b, const struct run *r, struct disk *disk, stru
 	store_pages_open(&pages, &b->store, b->input.page_size);
 	paced_start(&b->store.paced, disk, 0, r->write_rate);
 	in.disk = &b->store.paced.disk;
-	double cpu = cpu_now();
+	double cpu = run_cpu_now();
 	uint64_t begin = clock_ns();
 	e = save_run(s, &in);
 	*t = *save_trailer(s);
@@ -142,7 +143,7 @@ static int load_from(struct bench *b, const struct run *r, struct sample *out)
 	paced_start(&b->store.paced, b->store.load, r->read_rate, 0);
 	b->image.disk = &b->store.paced.disk;
 	b->sink.ns = 0;
-	double cpu = cpu_now();
+	double cpu = run_cpu_now();
 	uint64_t begin = clock_ns();
 	e = load_run(l, &in);
 	note(out, &b->image.trailer, begin, cpu, b->sink.ns, b->store.paced.waited);
@@ -155,6 +156,8 @@ int run_once(struct bench *b, const struct run *r, struct sample *out)
 	struct header h;
 	struct trailer t;
 
+	if (b->live)
+		return live_once(b, r, out);
 	if (r->direction == DIRECTION_LOAD) {
 		int e = ready_image(b, r);
 		return e == E_OK ? load_from(b, r, out) : e;

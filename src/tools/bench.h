@@ -133,13 +133,17 @@ struct run {
 
 struct sample {
 	double seconds, cpu, fill, wait; /* fill: taking pages in (save) or giving them out (load) */
+	double rate;			 /* MB/s; set by result_finish() */
 	uint64_t raw, stored;
 	uint64_t codec_raw[CODECS_MAX];
 	unsigned threads; /* that there was memory for */
 };
 
+struct live;
+
 struct bench {
 	struct input input;
+	struct live *live; /* a snapshot of this machine is taken for every save, instead of input; else NULL */
 	struct store store;
 	struct copy_sink sink;
 	struct arena arena;
@@ -150,6 +154,25 @@ struct bench {
 };
 
 int run_once(struct bench *b, const struct run *r, struct sample *out);
+/* What one run makes of its options: a save with memory from b->arena, @extra bytes more in it. */
+int run_ready_save(struct bench *b, const struct run *r, uint32_t page_size, size_t extra, struct save_options *o,
+		   struct save **s);
+/* Processor seconds of this process so far. */
+double run_cpu_now(void);
+
+/* ---- the running machine (bench-live.c) ---- */
+
+/*
+ * Opens /dev/snapshot and, unless @area is NULL, the swap area to save to: a
+ * device or swap file that is in use.  The first snapshot is taken at once and
+ * blocks spread over it become b->input, to measure the codecs on.  Root.
+ * Nothing is ever marked, and the machine goes on after every snapshot.
+ * b->store must be open, with room for all of RAM.
+ */
+int live_open(struct bench *b, const char *area);
+void live_close(struct bench *b);
+/* One snapshot, saved as @r says. */
+int live_once(struct bench *b, const struct run *r, struct sample *out);
 
 /* ---- the best there could be (bench-bound.c) ---- */
 
@@ -184,7 +207,7 @@ struct result {
 	struct sample *sample; /* one a repetition */
 	double bound;	       /* MB/s */
 	/* Set by result_finish(): */
-	double seconds, rate, rate_min, rate_max, cpu, fill, wait, stored;
+	double seconds, rate, rate_min, rate_max, cpu, fill, wait, raw, stored;
 };
 
 struct report {

@@ -25,7 +25,7 @@ struct list {
 static struct job {
 	const char *pages, *synthetic, *store, *json, *plot;
 	enum synthetic_kind kind;
-	bool save, load, no_bound, terminal;
+	bool live, save, load, no_bound, terminal;
 	unsigned choices, repeats;
 	struct choice choice[LIST_MAX + 1];
 	struct list threads, write_rates, read_rates;
@@ -39,13 +39,14 @@ static struct job {
 
 static void usage(FILE *to)
 {
-	fputs("Usage: s2bench [OPTION]... {--pages FILE | --synthetic BYTES[:SEED]}\n"
+	fputs("Usage: s2bench [OPTION]... {--pages FILE | --synthetic BYTES[:SEED] | --live}\n"
 	      "Measure how fast memory pages are saved and loaded, and how fast it could be.\n\n"
 	      "      --pages FILE           pages of a file, read into memory first\n"
 	      "      --synthetic BYTES[:SEED]  made-up pages, up to 64 GiB\n"
 	      "      --synthetic-kind KIND  mix (default) or zero\n"
+	      "      --live                 a snapshot of this machine for every run, taken and dropped again (root)\n"
 	      "      --store PATH           an unused swap area, or a new file that is removed again;\n"
-	      "                             default: what is saved is thrown away\n"
+	      "                             (--live: swap in use); default: what is saved is thrown away\n"
 	      "      --write-rate LIST      disk speeds in MB/s, 0 or unlimited = no limit (default)\n"
 	      "      --read-rate LIST       the same for loading\n"
 	      "  -c, --compressor LIST      auto, none, lzo, lz4[:N], zstd[:N]\n"
@@ -66,6 +67,7 @@ static void usage(FILE *to)
 enum {
 	O_PAGES = 256,
 	O_SYNTHETIC,
+	O_LIVE,
 	O_KIND,
 	O_STORE,
 	O_WRITE_RATE,
@@ -83,6 +85,7 @@ static const struct option options[] = {
 	{"version", no_argument, NULL, 'V'},
 	{"pages", required_argument, NULL, O_PAGES},
 	{"synthetic", required_argument, NULL, O_SYNTHETIC},
+	{"live", no_argument, NULL, O_LIVE},
 	{"synthetic-kind", required_argument, NULL, O_KIND},
 	{"store", required_argument, NULL, O_STORE},
 	{"write-rate", required_argument, NULL, O_WRITE_RATE},
@@ -210,6 +213,9 @@ static int take_option(int o)
 	case O_SYNTHETIC:
 		job.synthetic = optarg;
 		return E_OK;
+	case O_LIVE:
+		job.live = true;
+		return E_OK;
 	case O_STORE:
 		job.store = optarg;
 		return E_OK;
@@ -260,8 +266,10 @@ static int complete(void)
 	bool sleeps = job.choice[LIST_MAX].codec;
 	int r = E_OK;
 
-	if (!job.pages == !job.synthetic)
-		return fault(E_USAGE, 0, "one of --pages and --synthetic is wanted");
+	if (!!job.pages + !!job.synthetic + job.live != 1)
+		return fault(E_USAGE, 0, "one of --pages, --synthetic and --live is wanted");
+	if (job.live && job.load)
+		return fault(E_USAGE, 0, "--live only saves: what it would load is the running machine");
 	if (sleeps && job.load)
 		return fault(E_USAGE, 0, "--sleep-codec cannot be loaded from");
 	config_default(&defaults);
@@ -344,11 +352,24 @@ static int open_synthetic(void)
 	return input_open_synthetic(&job.bench.input, bytes, seed, job.kind);
 }
 
+static int open_live(void)
+{
+	struct bench *b = &job.bench;
+	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	int r = store_open(&b->store, NULL, ram, (uint32_t)sysconf(_SC_PAGESIZE), false);
+
+	if (r == E_OK)
+		r = live_open(b, job.store);
+	return r == E_OK ? E_OK : log_fault(r, job.store ? job.store : "snapshot");
+}
+
 static int open_ends(void)
 {
 	struct bench *b = &job.bench;
-	int r = job.pages ? input_open_file(&b->input, job.pages) : open_synthetic();
 
+	if (job.live)
+		return open_live();
+	int r = job.pages ? input_open_file(&b->input, job.pages) : open_synthetic();
 	if (r != E_OK)
 		return log_fault(r, job.pages ? job.pages : "pages");
 	r = store_open(&b->store, job.store, b->input.bytes, b->input.page_size, job.load);
@@ -362,6 +383,7 @@ static void close_ends(void)
 {
 	struct bench *b = &job.bench;
 
+	live_close(b);
 	copy_sink_close(&b->sink);
 	store_close(&b->store);
 	input_close(&b->input);
@@ -394,6 +416,8 @@ static int run_one(unsigned round, unsigned i)
 	snprintf(job.doing, sizeof job.doing, "run %u of %u: %s %s, %u threads, %u MB/s",
 		 round * job.report.count + i + 1, job.repeats * job.report.count,
 		 run->direction == DIRECTION_SAVE ? "save" : "load", run->choice->name, run->threads, rate);
+	if (job.live && job.terminal)
+		fprintf(stderr, "\r%s\033[K", job.doing); /* its reader stands still as soon as the run begins */
 	return run_once(&job.bench, run, &job.result[i].sample[round]);
 }
 
@@ -404,7 +428,7 @@ static int run_all(void)
 	int r;
 
 	snprintf(job.doing, sizeof job.doing, "warming up");
-	r = run_once(&job.bench, &job.result[0].run, &ignored);
+	r = job.live ? E_OK : run_once(&job.bench, &job.result[0].run, &ignored);
 	for (unsigned round = 0; round < job.repeats; round++)
 		for (unsigned i = 0; i < job.report.count && r == E_OK; i++)
 			r = run_one(round, i);

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "system/area.h"
@@ -43,9 +44,11 @@ static struct job {
 	struct hibernate h;
 	uint8_t *fingerprint_scratch;
 	sigset_t signals;
-	char printk[64]; /* /proc/sys/kernel/printk before */
-	int kmsg;	 /* where a failed freeze names its task, -1 = not to be had */
-	bool swapped_on; /* by us */
+	char printk[64];		/* /proc/sys/kernel/printk before */
+	int kmsg;			/* where a failed freeze names its task, -1 = not to be had */
+	bool swapped_on;		/* by us */
+	const char *measure;		/* compressors to try instead of hibernating, NULL = hibernate */
+	uint64_t began, frozen, imaged; /* ns */
 } job;
 
 static void usage(FILE *to)
@@ -57,6 +60,7 @@ static void usage(FILE *to)
 	      "  -o, --resume_offset PAGES    where a swap file begins on its device\n"
 	      "  -s, --image_size SIZE        image size to aim at (bytes, 512M, 40%)\n"
 	      "  -P, --parameter \"KEY = VALUE\"  any setting of the configuration\n"
+	      "      --measure[=LIST]         only measure, with each of these compressors; the machine goes on\n"
 	      "  -v, --verbose                say what is done; -q, --quiet  only errors\n"
 	      "  -h, --help                   this text\n"
 	      "  -V, --version                version and codecs\n\n"
@@ -83,6 +87,7 @@ static const struct option options[] = {
 	{"resume_offset", required_argument, NULL, 'o'},
 	{"image_size", required_argument, NULL, 's'},
 	{"parameter", required_argument, NULL, 'P'},
+	{"measure", optional_argument, NULL, 'm'},
 	{"verbose", no_argument, NULL, 'v'},
 	{"quiet", no_argument, NULL, 'q'},
 	{NULL, 0, NULL, 0},
@@ -113,6 +118,8 @@ static int read_options(int argc, char **argv, const char **file)
 	while ((o = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
 		if (o == 'f')
 			*file = optarg;
+		else if (o == 'm')
+			job.measure = optarg ? optarg : "auto,none,lz4,lzo,zstd";
 		else if (o == 'v')
 			log_set_level(LOG_LEVEL_VERBOSE);
 		else if (o == 'q')
@@ -333,7 +340,11 @@ static void say_event(void *ctx, enum hibernate_event e, uint64_t a, uint64_t b)
 	case EVENT_SMALLEST:
 		log_note("swap is too small for this image; trying the smallest");
 		break;
+	case EVENT_FROZEN:
+		job.frozen = clock_ns();
+		break;
 	case EVENT_IMAGE:
+		job.imaged = clock_ns();
 		log_verbose("image of %llu KiB", (unsigned long long)(a >> 10));
 		break;
 	case EVENT_SAVED:
@@ -348,7 +359,6 @@ static void say_event(void *ctx, enum hibernate_event e, uint64_t a, uint64_t b)
 	case EVENT_STUCK:
 		log_error("the machine is saved but cannot be switched off: switch it off by hand");
 		break;
-	case EVENT_FROZEN:
 	case EVENT_MARKED:
 	case EVENT_RESTORED:
 		break;
@@ -529,11 +539,68 @@ static int save_machine(void)
 	int r = hibernate(&job.h);
 	log_release();
 	reset_loglevel();
-	if (r == E_OK)
+	if (r != E_OK)
+		log_fault(r, job.measure ? "not measured" : "not hibernated");
+	else if (!job.measure)
 		say_result();
-	else
-		log_fault(r, "not hibernated");
 	explain(r);
+	return r;
+}
+
+/* ---- measuring ---- */
+
+static void say_measured(const char *name)
+{
+	const struct trailer *t = save_trailer(job.h.save);
+	double raw = (double)t->raw_bytes / 1e6, stored = (double)t->stream_bytes / 1e6;
+	double prepare = (double)(job.imaged - job.began) / 1e9, write = (double)t->save_ns / 1e9;
+
+	printf("%-10s %9.0f %9.0f %6.2f %10.1f %8.1f %8.0f %8.1f\n", name, raw, stored, raw / stored, prepare, write,
+	       raw / write, prepare + write);
+	fflush(stdout);
+}
+
+/* A hibernation with compressor @name up to the mark, which is not set. */
+static int measure_one(const char *name)
+{
+	int r = set_key(&job.conf, "compressor", name);
+
+	if (r != E_OK)
+		return log_fault(r, "--measure");
+	r = choose_codec();
+	if (r == E_OK)
+		r = take_memory();
+	if (r != E_OK)
+		return r;
+	fill_hibernate();
+	job.h.measure = true;
+	r = lock_process();
+	if (r != E_OK)
+		return r;
+	job.began = clock_ns();
+	r = save_machine();
+	if (r == E_OK)
+		say_measured(name);
+	munlockall();
+	arena_close(&job.arena);
+	return r;
+}
+
+static int measure(void)
+{
+	char list[256], *rest = list, *name;
+	int r = E_OK;
+
+	if (strlen(job.measure) >= sizeof list) {
+		log_error("--measure: the list is too long");
+		return E_USAGE;
+	}
+	strcpy(list, job.measure);
+	job.conf.compress = true;
+	printf("%-10s %9s %9s %6s %10s %8s %8s %8s\n", "compressor", "image MB", "stored MB", "ratio", "snapshot s",
+	       "write s", "MB/s", "sum s");
+	while (r == E_OK && (name = strsep(&rest, ",")))
+		r = measure_one(name);
 	return r;
 }
 
@@ -548,9 +615,11 @@ static int run(void)
 	if (r == E_OK)
 		r = switch_on();
 	if (r == E_OK)
-		r = take_memory();
-	if (r == E_OK)
 		r = open_rest();
+	if (r == E_OK && job.measure)
+		return measure();
+	if (r == E_OK)
+		r = take_memory();
 	if (r != E_OK)
 		return r;
 	fill_hibernate();

@@ -323,6 +323,35 @@ START_TEST(test_order)
 }
 END_TEST
 
+START_TEST(test_measure)
+{
+	/* To the area's own pages, then to some that are nobody's: no mark either way, and everything is given back. */
+	open_bench((unsigned)_i);
+	for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+		reset(SHUTDOWN_POWEROFF, false);
+		h.measure = true;
+		if (elsewhere) {
+			h.device = 0;
+			h.swap = &rig.swap.pages;
+		}
+		refused_run(E_OK);
+		ck_assert(!h.restored);
+		ck_assert_uint_eq(kernel.count[KERNEL_SET_SWAP_AREA], !elsewhere);
+		ck_assert_uint_eq(kernel.count[KERNEL_ALLOC_PAGE] > 0, !elsewhere);
+		ck_assert_uint_eq(kernel.thaws, 1);
+		ck_assert_uint_eq(events_of(EVENT_MARKED), 0);
+		ck_assert_uint_eq(events_of(EVENT_SAVED), 1);
+		ck_assert_uint_eq(save_trailer(h.save)->raw_bytes, PAGES * 4096);
+		ck_assert(plain_swap());
+	}
+	reset(SHUTDOWN_POWEROFF, false);
+	h.measure = true;
+	refuse(FAKE_READV, 2, 1, EIO);
+	refused_run(E_SNAPSHOT);
+	close_bench();
+}
+END_TEST
+
 START_TEST(test_ways_to_switch_off)
 {
 	open_bench(0);
@@ -1007,6 +1036,7 @@ static TCase *add(Suite *s, const char *name)
 static void add_outcomes(TCase *t)
 {
 	tcase_add_loop_test(t, test_refused_before_freeze, 0, 4);
+	tcase_add_loop_test(t, test_measure, 0, 3);
 	tcase_add_test(t, test_task_will_not_freeze);
 	tcase_add_test(t, test_no_image);
 	tcase_add_test(t, test_smaller_images);

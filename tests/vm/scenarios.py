@@ -8,6 +8,7 @@ the scenarios of one group one after the other on one machine.
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from typing import Callable
@@ -217,6 +218,28 @@ def swap_last_of_two(machine: Machine) -> None:
     guest.check(f"swap_check {EXTRA_DEVICE} {hostdisk.swap_uuid(machine.extra)}")
     guest.check(f"swapoff {EXTRA_DEVICE}")
     machine.prove()
+
+
+@scenario("cycles")
+def measured(machine: Machine) -> str:
+    """s2disk --measure and s2bench --live take snapshots, say what they took, and the system goes on."""
+    guest = machine.live()
+    told = guest.check(f"s2disk -r {SWAP_DEVICE} --measure=auto,lzo", 120)
+    rows = {line.split()[0]: [float(n) for n in line.split()[1:]] for line in told.splitlines()[1:]}
+    need(set(rows) == {"auto", "lzo"}, f"measured: {told}")
+    for name, (image, stored, ratio, _, write, _, total) in rows.items():
+        need(image > 20 and 0 < stored < image and ratio > 1 and 0 < write <= total, f"{name}: {told}")
+    machine.prove()
+    for store in ("", f"--no-bound --store {SWAP_DEVICE}"):
+        guest.check(f"s2bench --live {store} -c auto,none --write-rate 200,0 --repeats 2 --json /run/live.json", 180)
+        runs = json.loads(guest.check("cat /run/live.json"))["runs"]
+        need(len(runs) == 4, f"s2bench --live {store}: {runs}")
+        for run in runs:
+            need(run["pages_file"] == "live" and run["raw_bytes"] > 20e6, f"{store}: {run}")
+            need(store or run["bound_MBps"] > 0, f"no bound: {run}")
+            need(run["compressor"] != "none" or run["stored_bytes"] >= run["raw_bytes"], f"{store}: {run}")
+        machine.prove()
+    return f"{rows['auto'][5]:.0f} MB/s, {rows['auto'][2]:.1f} : 1"
 
 
 @scenario("cycles")

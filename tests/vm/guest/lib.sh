@@ -7,6 +7,7 @@ s2disk() { /guest/s2disk "$@"; }
 resume() { /guest/resume "$@"; }
 s2image() { /guest/s2image "$@"; }
 swap_offset() { /guest/swap-offset "$@"; }
+s2bench() { /guest/s2bench "$@"; }
 
 uptime_now() { cut -d' ' -f1 /proc/uptime; }
 
