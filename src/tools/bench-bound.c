@@ -180,7 +180,7 @@ static int measure(struct alone *a, const struct input *in)
 	return r;
 }
 
-static double measure_sink(struct copy_sink *sink, const struct input *in)
+static double measure_copy(struct copy_sink *sink, const struct input *in)
 {
 	uint32_t n = (uint32_t)min_u64(in->size, BLOCK_SIZE_DEFAULT);
 	double best = 0;
@@ -188,7 +188,7 @@ static double measure_sink(struct copy_sink *sink, const struct input *in)
 	for (int i = 0; i < PASSES; i++) {
 		uint64_t begin = thread_ns(CLOCK_THREAD_CPUTIME_ID), bytes = 0;
 		for (; bytes < sink->size; bytes += n)
-			sink->sink.write(&sink->sink, in->memory, n);
+			sink->sink.write(&sink->sink, in->memory + bytes % (in->size - n + 1), n);
 		best = least(best, (double)(thread_ns(CLOCK_THREAD_CPUTIME_ID) - begin) / 1e9 / (double)bytes);
 	}
 	return best;
@@ -211,8 +211,8 @@ int bound_measure(struct bound *bound, struct bench *b, const struct choice *cho
 		for (unsigned i = 0; i < bound->count && r == E_OK; i++)
 			if (!pass || bound->alone[i].spent < enough_seconds)
 				r = measure(&bound->alone[i], &b->input);
-	if (b->sink.memory)
-		bound->sink = least(bound->sink, measure_sink(&b->sink, &b->input));
+	if (r == E_OK)
+		bound->copy = least(bound->copy, measure_copy(&b->sink, &b->input));
 	return r;
 }
 
@@ -273,7 +273,7 @@ static double unpack_of(const struct bound *b, unsigned id)
 
 double bound_load(const struct bound *b, const struct run *r, const struct sample *s)
 {
-	double cpu = b->sink * (double)s->raw, sink = cpu;
+	double cpu = b->copy * (double)s->raw, sink = cpu;
 
 	for (unsigned i = 0; i < CODECS_MAX; i++)
 		if (s->codec_raw[i])

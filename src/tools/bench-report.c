@@ -90,7 +90,7 @@ static void head_codecs(const struct bound *b)
 		else
 			printf("%14s\n", "-");
 	}
-	putchar('\n');
+	printf("  memcpy on one core: %.0f MB/s\n\n", 1 / b->copy / 1e6);
 }
 
 void report_head(const struct report *r)
@@ -250,6 +250,8 @@ int report_json(const struct report *r, const char *path)
 		return fault(E_IO, errno, "%s cannot be written", path);
 	fprintf(f, "{\n  \"store\": ");
 	json_text(f, r->store);
+	if (r->bound->copy > 0)
+		fprintf(f, ",\n  \"memcpy_MBps\": %.3f", 1 / r->bound->copy / 1e6);
 	fprintf(f, ",\n  \"cores\": %u,\n  \"repeats\": %u,\n  \"codecs\": [", r->bound->cores, r->repeats);
 	json_alone(f, r->bound);
 	fprintf(f, "\n  ],\n  \"runs\": [");

@@ -188,7 +188,7 @@ struct alone {
 struct bound {
 	unsigned count, cores;
 	struct alone alone[ALONE_MAX];
-	double sink; /* seconds a byte */
+	double copy; /* seconds a byte for memcpy from the pages, past the caches, on one core; a load's sink */
 };
 
 /* The cores this process may run on. */

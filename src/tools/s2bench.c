@@ -359,6 +359,8 @@ static int open_live(void)
 	int r = store_open(&b->store, NULL, ram, (uint32_t)sysconf(_SC_PAGESIZE), false);
 
 	if (r == E_OK)
+		r = copy_sink_open(&b->sink);
+	if (r == E_OK)
 		r = live_open(b, job.store);
 	return r == E_OK ? E_OK : log_fault(r, job.store ? job.store : "snapshot");
 }
@@ -375,7 +377,7 @@ static int open_ends(void)
 	r = store_open(&b->store, job.store, b->input.bytes, b->input.page_size, job.load);
 	if (r != E_OK)
 		return log_fault(r, job.store ? job.store : "store");
-	r = job.load ? copy_sink_open(&b->sink) : E_OK;
+	r = copy_sink_open(&b->sink);
 	return r == E_OK ? E_OK : log_fault(r, "memory");
 }
 
