@@ -10,6 +10,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+/* Of the memory a save may take, the write queue's part. */
+enum { QUEUE_SHARE = 16 };
+
 struct save {
 	struct save_options o;
 	struct ladder ladder;
@@ -33,6 +36,11 @@ struct save {
 static uint64_t worst_block(const struct save_options *o)
 {
 	return BLOCK_RECORD + o->block_size;
+}
+
+static unsigned queue_buffers(const struct save_options *o)
+{
+	return o->adapt ? STREAM_BUFFERS_MAX : STREAM_BUFFERS;
 }
 
 static void carve_workers(struct save *s, struct arena *a, const struct save_options *o)
@@ -67,8 +75,8 @@ struct save *save_carve(struct arena *a, const struct save_options *o)
 	else
 		ladder_fixed(&s->ladder, o->codec, o->level);
 	carve_workers(s, a, o);
-	stream_out_carve(&s->out, a, o->page_size, pipeline_slots(o->threads) * worst_block(o),
-			 o->buffers ? o->buffers : STREAM_BUFFERS);
+	stream_out_carve(&s->out, a, o->page_size, pipeline_slots(o->threads) * worst_block(o), queue_buffers(o),
+			 o->buffer ? o->buffer : STREAM_BUFFER);
 	s->head = arena_take(a, HEADER_PAGES_MAX * RECORD_PAGE, DISK_UNIT);
 	return real && real->head ? real : NULL;
 }
@@ -78,8 +86,10 @@ int save_plan(struct save_options *o, size_t limit, size_t *size)
 	struct arena a;
 
 	/* What is taken for the queue is in the image: a small machine has a slow disk, more often than not. */
-	size_t queue = limit / 16 / STREAM_BUFFER, most = o->adapt ? STREAM_BUFFERS_MAX : STREAM_BUFFERS;
-	o->buffers = (unsigned)(queue < STREAM_BUFFERS_MIN ? STREAM_BUFFERS_MIN : queue < most ? queue : most);
+	size_t fair = limit / QUEUE_SHARE / queue_buffers(o);
+	o->buffer = STREAM_BUFFER;
+	while (o->buffer > STREAM_BUFFER_MIN && o->buffer > fair)
+		o->buffer /= 2;
 	if (o->threads > PIPELINE_THREADS_MAX)
 		o->threads = PIPELINE_THREADS_MAX;
 	for (;;) {
@@ -88,8 +98,8 @@ int save_plan(struct save_options *o, size_t limit, size_t *size)
 		*size = a.used;
 		if (a.used <= limit)
 			return E_OK;
-		if (o->buffers > STREAM_BUFFERS_MIN)
-			o->buffers--;
+		if (o->buffer > STREAM_BUFFER_MIN)
+			o->buffer /= 2;
 		else if (o->threads)
 			o->threads--;
 		else

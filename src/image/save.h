@@ -19,7 +19,7 @@ struct save_options {
 	const struct codec *codec;
 	int level;
 	bool reproducible; /* no times or thread counts in the image */
-	unsigned buffers;  /* of the write queue; set by save_plan() */
+	uint32_t buffer;   /* bytes of each of the write queue's; set by save_plan() */
 };
 
 struct save_progress {
@@ -37,7 +37,7 @@ struct save;
 struct save *save_carve(struct arena *a, const struct save_options *o);
 
 /*
- * Sets o->buffers and the most threads, at most o->threads, whose memory fits
+ * Sets o->buffer and the most threads, at most o->threads, whose memory fits
  * in @limit bytes: first the queue shrinks, then threads go.  Its size goes to
  * @size.  E_MEMORY when not even 0 threads fit.
  */

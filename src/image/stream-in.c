@@ -14,7 +14,7 @@ void stream_in_carve(struct stream_in *s, struct arena *a, uint32_t page_size)
 {
 	s->page_size = page_size;
 	for (int i = 0; i < STREAM_BUFFERS; i++)
-		stream_buffer_carve(&s->buffer[i], a, page_size);
+		stream_buffer_carve(&s->buffer[i], a, page_size, STREAM_BUFFER);
 	s->map = arena_take(a, sizeof *s->map, 16);
 	s->record = arena_take(a, RECORD_PAGE, DISK_UNIT);
 }

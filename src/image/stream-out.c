@@ -29,12 +29,14 @@ static uint64_t pages_for(uint64_t bytes, uint32_t page_size)
 	return pages + pages / EXTENTS_PER_PAGE + META_PAGES;
 }
 
-void stream_out_carve(struct stream_out *s, struct arena *a, uint32_t page_size, uint64_t in_flight, unsigned buffers)
+void stream_out_carve(struct stream_out *s, struct arena *a, uint32_t page_size, uint64_t in_flight, unsigned buffers,
+		      uint32_t size)
 {
 	s->page_size = page_size;
+	s->buffer_size = size;
 	s->buffers = buffers;
 	for (unsigned i = 0; i < buffers; i++)
-		stream_buffer_carve(&s->buffer[i], a, page_size);
+		stream_buffer_carve(&s->buffer[i], a, page_size, size);
 	s->places = arena_take(a, TAKE_BATCH / page_size * sizeof *s->places, 16);
 	s->map = arena_take(a, sizeof *s->map, 16);
 	s->record = arena_take(a, RECORD_PAGE, DISK_UNIT);
@@ -257,7 +259,7 @@ static int wait_for_oldest(struct stream_out *s)
 double stream_out_pressure(struct stream_out *s)
 {
 	pthread_mutex_lock(&s->lock);
-	uint64_t room = (uint64_t)s->buffers * meter_request(&s->meter, STREAM_BUFFER);
+	uint64_t room = (uint64_t)s->buffers * meter_request(&s->meter, s->buffer_size);
 	double p = meter_pressure(&s->meter, room, clock_ns());
 	pthread_mutex_unlock(&s->lock);
 	return p;
@@ -268,7 +270,7 @@ static uint32_t cut(struct stream_out *s)
 {
 	pthread_mutex_lock(&s->lock);
 	uint64_t run = s->ring.count ? (uint64_t)s->ring.run[s->ring.first].pages * s->page_size : 0;
-	uint32_t size = meter_request(&s->meter, STREAM_BUFFER);
+	uint32_t size = meter_request(&s->meter, s->buffer_size);
 	pthread_mutex_unlock(&s->lock);
 	return run >= LONG_RUN && run < size ? (uint32_t)run : size;
 }

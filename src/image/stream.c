@@ -7,10 +7,10 @@
 
 enum { SUBMIT_BATCH = 64 };
 
-void stream_buffer_carve(struct stream_buffer *b, struct arena *a, uint32_t page_size)
+void stream_buffer_carve(struct stream_buffer *b, struct arena *a, uint32_t page_size, uint32_t size)
 {
-	b->data = arena_take(a, STREAM_BUFFER, DISK_UNIT);
-	b->io = arena_take(a, STREAM_BUFFER / page_size * sizeof *b->io, 16);
+	b->data = arena_take(a, size, DISK_UNIT);
+	b->io = arena_take(a, size / page_size * sizeof *b->io, 16);
 }
 
 int stream_buffer_submit(struct stream_buffer *b, struct disk *disk)

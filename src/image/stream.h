@@ -37,7 +37,7 @@ struct swap_pages {
 
 enum {
 	STREAM_BUFFER = 1 << 20, /* bytes of one device request at most */
-	STREAM_BUFFERS_MIN = 4,
+	STREAM_BUFFER_MIN = 256 << 10,
 	STREAM_BUFFERS = 8,	 /* in flight */
 	STREAM_BUFFERS_MAX = 16, /* when the codec is chosen by how full they are */
 	LONG_RUN = 128 << 10,	 /* bytes from which a buffer is cut to the run's end */
@@ -69,7 +69,7 @@ struct stream_buffer {
 	uint32_t bytes; /* of it, while under way; 0 = not */
 };
 
-void stream_buffer_carve(struct stream_buffer *b, struct arena *a, uint32_t page_size);
+void stream_buffer_carve(struct stream_buffer *b, struct arena *a, uint32_t page_size, uint32_t size);
 /* Waits until all its requests are done; E_IO when one failed. */
 int stream_buffer_wait(struct stream_buffer *b, struct disk *disk);
 int stream_buffer_submit(struct stream_buffer *b, struct disk *disk);
@@ -87,6 +87,7 @@ struct stream_out {
 	id128 image;
 	uint32_t page_size;
 	struct stream_buffer buffer[STREAM_BUFFERS_MAX];
+	uint32_t buffer_size;
 	unsigned buffers;		       /* of them in use */
 	struct stream_buffer *current;	       /* being filled, NULL = none yet */
 	uint8_t under_way[STREAM_BUFFERS_MAX]; /* ring of buffers the disk has, oldest first */
@@ -105,8 +106,9 @@ struct stream_out {
 	struct write_meter meter;
 };
 
-/* @in_flight: the most bytes ever promised at once.  @buffers: STREAM_BUFFERS_MIN to STREAM_BUFFERS_MAX. */
-void stream_out_carve(struct stream_out *s, struct arena *a, uint32_t page_size, uint64_t in_flight, unsigned buffers);
+/* @in_flight: the most bytes ever promised at once.  @buffers: 2 to STREAM_BUFFERS_MAX, of @size bytes each. */
+void stream_out_carve(struct stream_out *s, struct arena *a, uint32_t page_size, uint64_t in_flight, unsigned buffers,
+		      uint32_t size);
 void stream_out_start(struct stream_out *s, struct disk *disk, struct swap_pages *swap, id128 image);
 void stream_out_stop(struct stream_out *s);
 

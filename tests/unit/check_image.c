@@ -751,23 +751,23 @@ static void plan_works(struct save_options *o, size_t limit, unsigned most)
 static void plan_shrinks(struct save_options *o)
 {
 	size_t size, before;
-	unsigned threads = 6, buffers;
+	unsigned threads = 6;
+	uint32_t buffer;
 
 	o->threads = threads;
 	ck_assert_int_eq(save_plan(o, SIZE_MAX, &before), E_OK);
 	ck_assert_uint_eq(o->threads, threads);
-	ck_assert_uint_eq(o->buffers, STREAM_BUFFERS);
-	for (buffers = o->buffers; threads || buffers > STREAM_BUFFERS_MIN;
-	     threads = o->threads, buffers = o->buffers) {
+	ck_assert_uint_eq(o->buffer, STREAM_BUFFER);
+	for (buffer = o->buffer; threads || buffer > STREAM_BUFFER_MIN; threads = o->threads, buffer = o->buffer) {
 		o->threads = 6;
 		ck_assert_int_eq(save_plan(o, before - 1, &size), E_OK);
 		ck_assert_uint_lt(size, before);
-		if (buffers > STREAM_BUFFERS_MIN) {
+		if (buffer > STREAM_BUFFER_MIN) {
 			ck_assert_uint_eq(o->threads, threads);
-			ck_assert_uint_lt(o->buffers, buffers);
+			ck_assert_uint_lt(o->buffer, buffer);
 		} else {
 			ck_assert_uint_eq(o->threads, threads - 1);
-			ck_assert_uint_eq(o->buffers, STREAM_BUFFERS_MIN);
+			ck_assert_uint_eq(o->buffer, STREAM_BUFFER_MIN);
 		}
 		if (o->threads % 3 == 0)
 			plan_works(o, size, 6);

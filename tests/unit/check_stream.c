@@ -27,7 +27,7 @@ static uint8_t stream_byte(uint64_t at)
 
 static void carve(struct arena *a, uint32_t page_size)
 {
-	stream_out_carve(&out, a, page_size, 1 << 20, STREAM_BUFFERS);
+	stream_out_carve(&out, a, page_size, 1 << 20, STREAM_BUFFERS, STREAM_BUFFER);
 	stream_in_carve(&in, a, page_size);
 }
 
@@ -515,9 +515,9 @@ START_TEST(test_reserve_holds_extent_pages)
 	uint64_t area = 1 << 20;
 
 	arena_close(&arena);
-	stream_out_carve(&out, &arena, 4096, promised, STREAM_BUFFERS);
+	stream_out_carve(&out, &arena, 4096, promised, STREAM_BUFFERS, STREAM_BUFFER);
 	ck_assert_int_eq(arena_open(&arena, arena.used, 0), E_OK);
-	stream_out_carve(&out, &arena, 4096, promised, STREAM_BUFFERS);
+	stream_out_carve(&out, &arena, 4096, promised, STREAM_BUFFERS, STREAM_BUFFER);
 	fake_disk_open(&disk, area * 4096);
 	fake_swap_open(&swap, LAYOUT_SINGLES, 4096, 0, area);
 	/* Whatever the last batch leaves over, what was promised can be written. */
