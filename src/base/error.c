@@ -34,11 +34,15 @@ static const struct row rows[] = {
 	{E_OTHERKERNEL, "other-kernel", "the image was made by another kernel or on another machine"},
 	{E_OTHERSYSTEM, "other-installation", "the image belongs to another installation"},
 	{E_STALE, "stale", "file systems were used since the image was made"},
+	{E_KEY, "key", "the key is missing or wrong"},
+	{E_NOASK, "no-way-to-ask", "there is no way to ask for the passphrase"},
 	{E_NORESUME, "noresume", "the kernel command line says not to resume"},
 	{E_MOUNTED, "mounted", "file systems are mounted already"},
 	{E_RESTORE, "restore", "the kernel refused the image"},
 	{E_FOREIGN, "foreign", "the area carries somebody else's signature"},
 	{E_GIVENUP, "given-up", "too many attempts to load this image failed"},
+	{E_NOANSWER, "no-answer", "nobody answered in time"},
+	{E_DECLINED, "declined", "to boot without the image was chosen"},
 };
 
 static const struct row *find(int code)

@@ -33,11 +33,15 @@ enum code {
 	E_OTHERKERNEL = 23, /* made by another kernel or on another machine */
 	E_OTHERSYSTEM = 24, /* belongs to another installation */
 	E_STALE = 25,	    /* file systems were used since it was made */
+	E_KEY = 26,	    /* no key or a wrong one */
+	E_NOASK = 27,	    /* no way to ask for a passphrase */
 	E_NORESUME = 28,    /* the kernel command line says not to resume */
 	E_MOUNTED = 29,	    /* file systems are mounted already */
 	E_RESTORE = 30,	    /* the kernel refused the image */
 	E_FOREIGN = 31,	    /* somebody else's signature */
 	E_GIVENUP = 32,	    /* too many attempts */
+	E_NOANSWER = 33,    /* nobody answered a question */
+	E_DECLINED = 34,    /* a person chose to boot without the image */
 };
 
 /* One sentence without a full stop, never NULL; unknown codes get a sentence too. */

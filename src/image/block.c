@@ -11,11 +11,6 @@ void block_job_carve(struct block_job *j, struct arena *a, uint32_t block_size)
 	j->packed = arena_take(a, codec_room(block_size), 64);
 }
 
-const uint8_t *block_payload(const struct block_job *j)
-{
-	return j->record.codec == CODEC_NONE ? j->raw : j->packed;
-}
-
 int block_worker_open(struct block_worker *w, const struct rung *rung, uint32_t block_size)
 {
 	int r = rung->codec->pack_open(w->memory, w->size, rung->level, block_size);
@@ -39,8 +34,14 @@ int block_pack(struct block_job *j, struct block_worker *w, const struct rung *r
 	b->level = n ? (uint16_t)rung->level : 0;
 	b->flags = 0;
 	w->dense = !n && (w->dense || rung->codec != &codec_none);
-	block_record_put(j->bytes, b, block_payload(j), image);
-	return E_OK;
+	j->payload = n ? j->packed : j->raw;
+	if (!w->seal) {
+		block_record_put(j->bytes, b, j->payload, image);
+		return E_OK;
+	}
+	const uint8_t *in = j->payload;
+	j->payload = j->packed;
+	return seal_block(w->seal, w->context, b, in, j->packed, j->bytes);
 }
 
 size_t block_probe_memory(uint32_t block_size)
@@ -58,7 +59,8 @@ bool block_dense(struct block_job *j, struct block_worker *w)
 int block_unpack(struct block_job *j, struct block_worker *w, id128 image)
 {
 	const struct block_record *b = &j->record;
-	int r = block_payload_check(j->bytes, j->packed, b->stored, b->number, image);
+	int r = w->seal ? seal_unblock(w->seal, w->context, b, j->bytes, j->packed)
+			: block_payload_check(j->bytes, j->packed, b->stored, b->number, image);
 
 	if (r != E_OK)
 		return r;

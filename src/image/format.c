@@ -67,9 +67,14 @@ static bool page_size_ok(uint32_t v)
 
 /* ---- fixed header ---- */
 
-uint32_t header_pages(uint32_t fingerprints)
+static uint32_t slot_bytes(const struct header *h)
 {
-	uint64_t body = (uint64_t)fingerprints * FINGERPRINT_BYTES;
+	return h->features & FEATURE_SEALED ? KEY_SLOT : 0;
+}
+
+uint32_t header_pages(uint32_t fingerprints, bool sealed)
+{
+	uint64_t body = (uint64_t)fingerprints * FINGERPRINT_BYTES + (sealed ? KEY_SLOT : 0);
 
 	if (body <= HEAD_BODY_BYTES)
 		return 1;
@@ -157,6 +162,7 @@ static void header_put_root(uint8_t *p, const struct header *h)
 	put_le32(p + 128, h->shutdown);
 	put_le32(p + 132, h->resume_pause);
 	put_le32(p + 136, h->codecs);
+	put_le32(p + 140, slot_bytes(h));
 	put_le32(p + 144, h->fingerprint_count);
 	memcpy(p + 152, h->release, strnlen(h->release, 79));
 	memcpy(p + 232, h->machine, strnlen(h->machine, 31));
@@ -168,11 +174,17 @@ void header_put(uint8_t *out, const struct header *h, const struct fingerprint *
 {
 	memset(out, 0, (size_t)h->pages * RECORD_PAGE);
 	header_put_root(out, h);
+	if (h->features & FEATURE_SEALED) {
+		uint8_t slot[KEY_SLOT];
+
+		key_slot_put(slot, &h->slot);
+		body_put(out, 0, slot, sizeof slot);
+	}
 	for (uint32_t i = 0; i < h->fingerprint_count; i++) {
 		uint8_t raw[FINGERPRINT_BYTES];
 
 		fingerprint_put(raw, &fp[i]);
-		body_put(out, (size_t)i * FINGERPRINT_BYTES, raw, sizeof raw);
+		body_put(out, slot_bytes(h) + (size_t)i * FINGERPRINT_BYTES, raw, sizeof raw);
 	}
 	for (uint32_t i = 0; i < h->pages; i++)
 		put_check(out + (size_t)i * RECORD_PAGE, id64(h->image_id) ^ i);
@@ -214,7 +226,8 @@ static int header_bound(const struct header *h, uint64_t device_size)
 		return fault(E_CORRUPT, 0, "fixed header: block size %u", h->block_size);
 	if (h->image_bytes % h->page_size)
 		return fault(E_CORRUPT, 0, "fixed header: image size is not whole pages");
-	if (h->fingerprint_count > FINGERPRINTS_MAX || h->pages != header_pages(h->fingerprint_count))
+	if (h->fingerprint_count > FINGERPRINTS_MAX ||
+	    h->pages != header_pages(h->fingerprint_count, h->features & FEATURE_SEALED))
 		return fault(E_CORRUPT, 0, "fixed header: %u fingerprints in %u pages", h->fingerprint_count, h->pages);
 	if (!place_ok(h->state_place, device_size) || !place_ok(h->trailer_place, device_size))
 		return fault(E_CORRUPT, 0, "fixed header: a place lies outside the device");
@@ -223,6 +236,19 @@ static int header_bound(const struct header *h, uint64_t device_size)
 			return fault(E_CORRUPT, 0, "fixed header: a place lies outside the device");
 	if (h->shutdown > SHUTDOWN_REBOOT)
 		return fault(E_CORRUPT, 0, "fixed header: shutdown method %u", h->shutdown);
+	return E_OK;
+}
+
+static int know_features(const struct header *h, uint32_t slot)
+{
+	if (h->features & ~(uint32_t)FEATURE_SEALED)
+		return fault(E_UNSUPPORTED, 0, "image needs features 0x%x, this program knows 0x%x", h->features,
+			     FEATURE_SEALED);
+	if (slot_bytes(h) && !crypt_built_in())
+		return fault(E_UNSUPPORTED, 0, "image is sealed, and this program was built without encryption");
+	if (slot_bytes(h) && slot != KEY_SLOT)
+		return fault(E_UNSUPPORTED, 0, "image has a key slot of %u bytes, this program knows %u", slot,
+			     KEY_SLOT);
 	return E_OK;
 }
 
@@ -237,21 +263,29 @@ int header_get_root(struct header *h, const uint8_t *page0, uint64_t device_size
 	if (h->version != FORMAT_VERSION)
 		return fault(E_UNSUPPORTED, 0, "image format version %u, this program reads %u", h->version,
 			     FORMAT_VERSION);
-	if (h->features & ~FEATURES_KNOWN)
-		return fault(E_UNSUPPORTED, 0, "image needs features 0x%x, this program knows 0x%x", h->features,
-			     FEATURES_KNOWN);
+	int r = know_features(h, get_le32(page0 + 140));
+	if (r != E_OK)
+		return r;
 	return header_bound(h, device_size);
 }
 
-int header_get_rest(const struct header *h, const uint8_t *in, struct fingerprint *fp)
+int header_get_rest(struct header *h, const uint8_t *in, struct fingerprint *fp)
 {
 	for (uint32_t i = 0; i < h->pages; i++)
 		if (!check_holds(in + (size_t)i * RECORD_PAGE, id64(h->image_id) ^ i))
 			return fault(E_CORRUPT, 0, "fixed header: the check of page %u does not hold", i);
+	if (h->features & FEATURE_SEALED) {
+		uint8_t slot[KEY_SLOT];
+
+		body_get(in, 0, slot, sizeof slot);
+		int r = key_slot_get(&h->slot, slot);
+		if (r != E_OK)
+			return r;
+	}
 	for (uint32_t i = 0; i < h->fingerprint_count; i++) {
 		uint8_t raw[FINGERPRINT_BYTES];
 
-		body_get(in, (size_t)i * FINGERPRINT_BYTES, raw, sizeof raw);
+		body_get(in, slot_bytes(h) + (size_t)i * FINGERPRINT_BYTES, raw, sizeof raw);
 		fingerprint_get(&fp[i], raw);
 	}
 	return E_OK;
@@ -323,7 +357,7 @@ static uint64_t record_check(const uint8_t *record, uint64_t payload, id128 imag
 	return XXH3_64bits_withSeed(both, sizeof both, id64(image));
 }
 
-void block_record_put(uint8_t out[BLOCK_RECORD], const struct block_record *b, const uint8_t *payload, id128 image)
+void block_record_head(uint8_t out[BLOCK_RECORD], const struct block_record *b)
 {
 	memset(out, 0, BLOCK_RECORD);
 	put_le32(out, b->stored);
@@ -332,6 +366,11 @@ void block_record_put(uint8_t out[BLOCK_RECORD], const struct block_record *b, c
 	out[9] = b->flags;
 	put_le16(out + 10, b->level);
 	put_le32(out + 12, (uint32_t)b->number);
+}
+
+void block_record_put(uint8_t out[BLOCK_RECORD], const struct block_record *b, const uint8_t *payload, id128 image)
+{
+	block_record_head(out, b);
 	put_le64(out + 16, record_check(out, payload_hash(payload, b->stored, b->number, image), image));
 }
 
@@ -411,6 +450,8 @@ void trailer_put(uint8_t out[RECORD_PAGE], const struct trailer *t, id128 image)
 		put_le64(out + 104 + 24 * i, t->codec[i].raw);
 		put_le64(out + 112 + 24 * i, t->codec[i].stored);
 	}
+	memcpy(out + 288, t->extents_hash, sizeof t->extents_hash);
+	memcpy(out + TRAILER_SEALED, t->tag, sizeof t->tag);
 	put_check(out, id64(image));
 }
 
@@ -432,6 +473,8 @@ int trailer_get(struct trailer *t, const uint8_t in[RECORD_PAGE], id128 image, u
 		t->codec[i].raw = get_le64(in + 104 + 24 * i);
 		t->codec[i].stored = get_le64(in + 112 + 24 * i);
 	}
+	memcpy(t->extents_hash, in + 288, sizeof t->extents_hash);
+	memcpy(t->tag, in + TRAILER_SEALED, sizeof t->tag);
 	if (!place_ok(t->extents_place, device_size) || t->stream_bytes > device_size)
 		return fault(E_CORRUPT, 0, "trailer: the stream lies outside the device");
 	return E_OK;

@@ -7,6 +7,8 @@
 #ifndef DORMOUSE_IMAGE_FORMAT_H
 #define DORMOUSE_IMAGE_FORMAT_H
 
+#include "base/crypt.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,10 +26,18 @@ enum {
 	ATTEMPTS_MAX = 3,
 	CODEC_CLOSING = 255,
 	CODECS_MAX = 8,
+	KEY_SLOT = 176,		    /* bytes in the header of a sealed image */
+	KEY_ID = 8,		    /* bytes by which people tell keys apart */
+	KEY_WRAPPED = 80,	    /* secret half and authenticator with their tag */
+	TRAILER_SEALED = 320,	    /* bytes of the trailer that its tag covers; the tag follows */
+	KEY_MEMORY_MAX = 256 << 10, /* KiB */
+	KEY_PASSES_MAX = 64,
+	KEY_LANES_MAX = 16,
 };
 
 enum image_features { FEATURE_SEALED = 1 };
-#define FEATURES_KNOWN 0u
+
+enum key_mode { KEY_MODE_NONE, KEY_MODE_PASSPHRASE, KEY_MODE_PAIR, KEY_MODE_FILE };
 
 enum shutdown_method { SHUTDOWN_PLATFORM, SHUTDOWN_POWEROFF, SHUTDOWN_REBOOT };
 
@@ -53,6 +63,15 @@ struct fingerprint {
 	char name[13]; /* the device's name then, for messages */
 };
 
+/* How the image's key is found again; all zeros in an image that is not sealed. */
+struct key_slot {
+	uint8_t mode, cipher;		 /* enum key_mode, enum cipher_id */
+	struct argon2_cost cost;	 /* not in KEY_MODE_FILE */
+	uint8_t salt[16], ephemeral[32]; /* ephemeral: the image's own public key */
+	uint8_t check[16], id[KEY_ID];
+	uint8_t wrapped[KEY_WRAPPED]; /* KEY_MODE_PAIR, else zeros */
+};
+
 struct header {
 	uint32_t version;
 	uint32_t pages; /* record pages it takes, set by header_pages() */
@@ -69,10 +88,18 @@ struct header {
 	uint32_t fingerprint_count;
 	char release[80], machine[32];
 	uint64_t more[HEADER_PAGES_MAX - 1]; /* places of record pages 1.. */
+	struct key_slot slot;		     /* with FEATURE_SEALED */
+	uint8_t hash[CRYPT_HASH];	     /* over the pages as they were read; with FEATURE_SEALED, when reading */
 };
 
-/* Record pages needed for @fingerprints. */
-uint32_t header_pages(uint32_t fingerprints);
+/* A slot out of bounds is E_CORRUPT, one of an unknown kind E_UNSUPPORTED. */
+void key_slot_put(uint8_t out[KEY_SLOT], const struct key_slot *s);
+int key_slot_get(struct key_slot *s, const uint8_t in[KEY_SLOT]);
+/* What an image of this version may ask for, whatever the machine. */
+bool key_cost_ok(const struct argon2_cost *c);
+
+/* Record pages needed for @fingerprints, in a sealed image or not. */
+uint32_t header_pages(uint32_t fingerprints, bool sealed);
 
 /* Writes h->pages record pages at @out. */
 void header_put(uint8_t *out, const struct header *h, const struct fingerprint *fp);
@@ -83,7 +110,7 @@ void header_put(uint8_t *out, const struct header *h, const struct fingerprint *
  * @in and fills @fp, room for h->fingerprint_count.
  */
 int header_get_root(struct header *h, const uint8_t *page0, uint64_t device_size);
-int header_get_rest(const struct header *h, const uint8_t *in, struct fingerprint *fp);
+int header_get_rest(struct header *h, const uint8_t *in, struct fingerprint *fp);
 
 struct extent {
 	uint64_t start; /* in pages of the image's page size, on the device */
@@ -110,6 +137,8 @@ struct block_record {
 
 enum block_flags { BLOCK_LAST = 1 };
 
+/* Writes the record's first half, zeros behind it: what a seal goes on from (seal.h). */
+void block_record_head(uint8_t out[BLOCK_RECORD], const struct block_record *b);
 /* Writes the 32-byte record for @payload, b->stored bytes long. */
 void block_record_put(uint8_t out[BLOCK_RECORD], const struct block_record *b, const uint8_t *payload, id128 image);
 /*
@@ -142,6 +171,8 @@ struct trailer {
 	uint64_t save_ns;
 	uint32_t threads;
 	struct codec_count codec[CODECS_MAX];
+	/* In a sealed image: */
+	uint8_t extents_hash[CRYPT_HASH], tag[CRYPT_TAG];
 };
 
 void trailer_put(uint8_t out[RECORD_PAGE], const struct trailer *t, id128 image);

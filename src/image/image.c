@@ -2,6 +2,7 @@
 #include "image/image.h"
 
 #include "base/error.h"
+#include "image/seal.h"
 
 #include <string.h>
 
@@ -42,7 +43,15 @@ static int read_header(struct image *im)
 		r = header_get_root(h, im->scratch, im->disk->size);
 	for (uint32_t i = 1; r == E_OK && i < h->pages; i++)
 		r = disk_read(im->disk, im->scratch + (size_t)i * RECORD_PAGE, RECORD_PAGE, h->more[i - 1]);
-	return r == E_OK ? header_get_rest(h, im->scratch, im->fingerprint) : r;
+	if (r == E_OK)
+		r = header_get_rest(h, im->scratch, im->fingerprint);
+	if (r != E_OK || !(h->features & FEATURE_SEALED))
+		return r;
+	/* Of the very bytes that were taken in: what is on the disk later may be something else. */
+	r = crypt_start();
+	if (r == E_OK)
+		hash_all(im->scratch, (size_t)h->pages * RECORD_PAGE, h->hash);
+	return r;
 }
 
 /* The header must be that of this mark on this area, not of an earlier image or a copied disk's. */
@@ -93,6 +102,16 @@ int image_read_trailer(struct image *im)
 	return r == E_OK ? trailer_get(&im->trailer, im->scratch, im->header.image_id, im->disk->size) : r;
 }
 
+int image_unseal(struct image *im, struct seal *s)
+{
+	int r = image_read_trailer(im);
+
+	if (r == E_OK)
+		r = seal_untrailer(s, im->scratch);
+	im->seal = r == E_OK ? s : NULL;
+	return r;
+}
+
 int image_write_state(struct image *im)
 {
 	state_put(im->scratch, &im->state, im->header.image_id);
@@ -105,10 +124,19 @@ bool image_is_ours(const struct image *im)
 	return im->mark.kind == MARK_OURS || (im->mark.kind == MARK_DAMAGED && im->header_whole);
 }
 
+int image_drop_key(struct disk *disk, uint64_t place, uint8_t *scratch)
+{
+	memset(scratch, 0, RECORD_PAGE);
+	int r = disk_write(disk, scratch, RECORD_PAGE, place);
+	return r == E_OK ? disk_sync(disk) : r;
+}
+
 int image_discard(struct image *im)
 {
 	int r = mark_clear(im->disk, im->area_start, im->scratch, im->mark.image, im->header_whole);
 
+	if (r == E_OK && im->header_whole && im->header.features & FEATURE_SEALED)
+		im->key_left = image_drop_key(im->disk, im->mark.place, im->scratch) != E_OK;
 	if (r == E_OK || !im->header_whole)
 		return r;
 	im->state.flags |= STATE_PASSED_OVER;

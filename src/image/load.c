@@ -77,6 +77,15 @@ static const struct header *header_of(const struct load *l)
 	return &l->in->image->header;
 }
 
+static int check_closing(struct load *l, const struct block_record *b, const uint8_t *bytes, uint8_t *payload)
+{
+	struct seal *seal = l->in->image->seal;
+
+	if (seal)
+		return seal_unblock(seal, seal_records(seal), b, bytes, payload);
+	return block_payload_check(bytes, payload, b->stored, b->number, header_of(l)->image_id);
+}
+
 /* The record that follows the last block: all that was counted on the way must agree. */
 static int take_closing(struct load *l, const struct block_record *b, const uint8_t *bytes)
 {
@@ -87,7 +96,7 @@ static int take_closing(struct load *l, const struct block_record *b, const uint
 	int r = read_stream(l, payload, sizeof payload);
 
 	if (r == E_OK)
-		r = block_payload_check(bytes, payload, b->stored, b->number, header_of(l)->image_id);
+		r = check_closing(l, b, bytes, payload);
 	if (r != E_OK)
 		return r;
 	closing_get(&c, payload);
@@ -154,6 +163,24 @@ static int tick(void *ctx)
 
 static const struct pipeline_ops ops = {fill, work, drain, tick};
 
+/* Contexts for the workers, when the image is sealed. */
+static int ready_seal(struct load *l)
+{
+	const struct image *im = l->in->image;
+	unsigned workers = l->o.threads ? l->o.threads : 1;
+
+	if (im->header.features & FEATURE_SEALED && !im->seal)
+		return fault(E_KEY, 0, "the image is sealed and was not opened");
+	for (unsigned i = 0; i < workers; i++) {
+		l->worker[i].seal = im->seal;
+		l->worker[i].context = i;
+	}
+	if (!im->seal)
+		return E_OK;
+	hash_reset(im->seal->extents);
+	return seal_workers(im->seal, workers);
+}
+
 int load_run(struct load *l, const struct load_input *in)
 {
 	const struct image *im = in->image;
@@ -165,7 +192,11 @@ int load_run(struct load *l, const struct load_input *in)
 	l->image_check = id64(im->header.image_id);
 	l->closed = false;
 	l->raw_done = l->stored_done = 0;
-	int r = stream_in_start(&l->stream, im->disk, im->header.image_id, &im->trailer);
+	int r = ready_seal(l);
+	if (r != E_OK)
+		return r;
+	r = stream_in_start(&l->stream, im->disk, im->header.image_id, &im->trailer,
+			    im->seal ? im->seal->extents : NULL);
 	if (r == E_OK)
 		r = pipeline_run(&ops, l, l->o.threads, NULL);
 	if (r == E_OK)

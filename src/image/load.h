@@ -20,7 +20,7 @@ struct load *load_carve(struct arena *a, const struct load_options *o);
 int load_plan(struct load_options *o, size_t limit, size_t *size);
 
 struct load_input {
-	const struct image *image; /* opened */
+	const struct image *image; /* opened; a sealed one unsealed, see seal.h */
 	struct page_sink *sink;
 	int (*tick)(void *ctx, const struct save_progress *p);
 	void *tick_ctx;

@@ -58,7 +58,8 @@ static void carve_workers(struct save *s, struct arena *a, const struct save_opt
 		uint8_t *p = arena_take(a, memory, 64);
 		uint8_t *probe = arena_take(a, probe_memory, 64);
 		if (worker)
-			worker[i] = (struct block_worker){p, memory, NULL, probe_memory ? probe : NULL, false};
+			worker[i] = (struct block_worker){
+				.memory = p, .size = memory, .probe = probe_memory ? probe : NULL};
 	}
 	s->job = job;
 	s->worker = worker;
@@ -174,7 +175,7 @@ static int drain(void *ctx, unsigned slot)
 	int r = stream_out_append(&s->out, j->bytes, BLOCK_RECORD);
 
 	if (r == E_OK)
-		r = stream_out_append(&s->out, block_payload(j), b->stored);
+		r = stream_out_append(&s->out, j->payload, b->stored);
 	if (r == E_OK)
 		r = stream_out_collect(&s->out);
 	if (r != E_OK)
@@ -208,8 +209,11 @@ static int open_workers(struct save *s)
 	unsigned n = s->o.threads ? s->o.threads : 1;
 	int r = E_OK;
 
-	for (unsigned i = 0; i < n && r == E_OK; i++)
+	for (unsigned i = 0; i < n && r == E_OK; i++) {
+		s->worker[i].seal = s->in->seal;
+		s->worker[i].context = i;
 		r = block_worker_open(&s->worker[i], &s->ladder.rung[s->ladder.count - 1], s->o.block_size);
+	}
 	return r;
 }
 
@@ -218,7 +222,7 @@ static int take_places(struct save *s, struct header *h)
 {
 	int r = stream_out_reserve(&s->out, 0);
 
-	h->pages = header_pages(h->fingerprint_count);
+	h->pages = header_pages(h->fingerprint_count, h->features & FEATURE_SEALED);
 	if (r == E_OK)
 		r = stream_out_page(&s->out, &s->header_place);
 	for (uint32_t i = 1; i < h->pages && r == E_OK; i++)
@@ -230,9 +234,33 @@ static int take_places(struct save *s, struct header *h)
 	return r;
 }
 
+/*
+ * Blocks are bound to the fixed header, so all of it is known from here on:
+ * also the codecs, which are those that may be used.
+ */
+static void bind_header(struct save *s)
+{
+	struct header *h = s->in->header;
+
+	h->codecs = 1u << CODEC_NONE;
+	for (unsigned i = 0; i < s->ladder.count; i++)
+		h->codecs |= 1u << s->ladder.rung[i].codec->id;
+	header_put(s->head, h, s->in->fingerprints);
+	seal_header(s->in->seal, s->head, h->pages);
+}
+
+static int put_closing(struct save *s, const struct block_record *b, uint8_t *payload, uint8_t bytes[BLOCK_RECORD])
+{
+	struct seal *seal = s->in->seal;
+
+	if (seal)
+		return seal_block(seal, seal_records(seal), b, payload, payload, bytes);
+	block_record_put(bytes, b, payload, s->in->header->image_id);
+	return E_OK;
+}
+
 static int append_closing(struct save *s)
 {
-	id128 image = s->in->header->image_id;
 	struct trailer *t = &s->trailer;
 	struct closing c = {t->blocks, t->raw_bytes, s->out.position, t->image_check};
 	struct block_record b = {.stored = CLOSING_PAYLOAD,
@@ -243,9 +271,23 @@ static int append_closing(struct save *s)
 	uint8_t payload[CLOSING_PAYLOAD], bytes[BLOCK_RECORD];
 
 	closing_put(payload, &c);
-	block_record_put(bytes, &b, payload, image);
-	int r = stream_out_append(&s->out, bytes, sizeof bytes);
+	int r = put_closing(s, &b, payload, bytes);
+	if (r == E_OK)
+		r = stream_out_append(&s->out, bytes, sizeof bytes);
 	return r == E_OK ? stream_out_append(&s->out, payload, sizeof payload) : r;
+}
+
+static int put_trailer(struct save *s, uint8_t *page)
+{
+	id128 image = s->in->header->image_id;
+	int r = E_OK;
+
+	trailer_put(page, &s->trailer, image);
+	if (s->in->seal) {
+		r = seal_trailer(s->in->seal, page, s->trailer.tag);
+		trailer_put(page, &s->trailer, image);
+	}
+	return r;
 }
 
 static int write_trailer_and_state(struct save *s)
@@ -254,8 +296,9 @@ static int write_trailer_and_state(struct save *s)
 	struct state fresh = {0};
 	uint8_t *page = s->head;
 
-	trailer_put(page, &s->trailer, h->image_id);
-	int r = disk_write(s->in->disk, page, RECORD_PAGE, h->trailer_place);
+	int r = put_trailer(s, page);
+	if (r == E_OK)
+		r = disk_write(s->in->disk, page, RECORD_PAGE, h->trailer_place);
 	if (r != E_OK)
 		return r;
 	state_put(page, &fresh, h->image_id);
@@ -268,7 +311,7 @@ static int write_header(struct save *s)
 	struct header *h = s->in->header;
 	int r = E_OK;
 
-	for (unsigned i = 0; i < CODEC_COUNT; i++)
+	for (unsigned i = 0; i < CODEC_COUNT && !s->in->seal; i++)
 		if (s->trailer.codec[i].blocks)
 			h->codecs |= 1u << i;
 	header_put(s->head, h, s->in->fingerprints);
@@ -292,15 +335,19 @@ static void begin(struct save *s, const struct save_input *in)
 	memset(&s->trailer, 0, sizeof s->trailer);
 	s->trailer.image_check = id64(in->header->image_id);
 	s->raw_done = s->stored_done = 0;
-	stream_out_start(&s->out, in->disk, in->swap, in->header->image_id);
+	stream_out_start(&s->out, in->disk, in->swap, in->header->image_id, in->seal ? in->seal->extents : NULL);
 }
 
 static int write_all(struct save *s)
 {
 	int r = open_workers(s);
 
+	if (r == E_OK && s->in->seal)
+		r = seal_new_key(s->in->seal, s->in->header);
 	if (r == E_OK)
 		r = take_places(s, s->in->header);
+	if (r == E_OK && s->in->seal)
+		bind_header(s);
 	if (r == E_OK)
 		r = pipeline_run(&ops, s, s->o.threads, s->stacks);
 	if (r == E_OK)
@@ -322,6 +369,8 @@ int save_run(struct save *s, const struct save_input *in)
 {
 	begin(s, in);
 	int r = write_all(s);
+	if (in->seal)
+		seal_forget(in->seal);
 	if (r != E_OK)
 		stream_out_settle(&s->out);
 	if (r == E_NOSPACE)

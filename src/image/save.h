@@ -52,6 +52,8 @@ struct save_input {
 	/* All fields set but pages, places, codecs and sizes of page and block; those are filled in. */
 	struct header *header;
 	const struct fingerprint *fingerprints;
+	struct seal *seal; /* prepared (key.h) for at least as many threads; NULL: not sealed.  Its key is
+			    * made, used and wiped within save_run() */
 	/* Called now and then; a code stops the save.  May be NULL. */
 	int (*tick)(void *ctx, const struct save_progress *p);
 	void *tick_ctx;

@@ -35,6 +35,8 @@ static int read_map(struct stream_in *s, uint64_t place)
 		return r;
 	put_le64(check, s->map->check);
 	s->map_check = chain_next(s->map_check, check, sizeof check);
+	if (s->hash)
+		hash_add(s->hash, s->record, RECORD_PAGE);
 	s->map_pages++;
 	s->map_at = s->map_done = 0;
 	return E_OK;
@@ -100,11 +102,12 @@ static int send_for(struct stream_in *s, struct stream_buffer *b)
 	return stream_buffer_submit(b, s->disk);
 }
 
-int stream_in_start(struct stream_in *s, struct disk *disk, id128 image, const struct trailer *t)
+int stream_in_start(struct stream_in *s, struct disk *disk, id128 image, const struct trailer *t, struct hash *hash)
 {
 	s->disk = disk;
 	s->image = image;
 	s->trailer = t;
+	s->hash = hash;
 	s->current = s->at = 0;
 	s->asked = 0;
 	s->map_pages = 0;
@@ -142,13 +145,23 @@ int stream_in_read(struct stream_in *s, uint8_t *out, uint32_t n)
 	return E_OK;
 }
 
+static bool hash_holds(struct stream_in *s)
+{
+	uint8_t hash[CRYPT_HASH];
+
+	if (!s->hash)
+		return true;
+	hash_end(s->hash, hash);
+	return crypt_equal(hash, s->trailer->extents_hash, sizeof hash);
+}
+
 int stream_in_finish(struct stream_in *s)
 {
 	if (s->asked != s->trailer->stream_bytes || s->buffer[s->current].limit)
 		return fault(E_CORRUPT, 0, "stream: bytes follow the closing record");
 	if (s->map_at != s->map->count || s->map_done || s->map->next)
 		return fault(E_CORRUPT, 0, "extents: they go on behind the stream");
-	if (s->map_pages != s->trailer->extent_pages || s->map_check != s->trailer->extents_check)
+	if (s->map_pages != s->trailer->extent_pages || s->map_check != s->trailer->extents_check || !hash_holds(s))
 		return fault(E_CORRUPT, 0, "extents: they are not those the trailer names");
 	return E_OK;
 }

@@ -43,7 +43,7 @@ void stream_out_carve(struct stream_out *s, struct arena *a, uint32_t page_size,
 	run_ring_carve(&s->ring, a, (uint32_t)(pages_for(in_flight, page_size) + TAKE_BATCH / page_size));
 }
 
-void stream_out_start(struct stream_out *s, struct disk *disk, struct swap_pages *swap, id128 image)
+void stream_out_start(struct stream_out *s, struct disk *disk, struct swap_pages *swap, id128 image, struct hash *hash)
 {
 	s->disk = disk;
 	s->swap = swap;
@@ -51,6 +51,7 @@ void stream_out_start(struct stream_out *s, struct disk *disk, struct swap_pages
 	s->current = NULL;
 	s->first = s->under_ways = 0;
 	s->idles = s->buffers;
+	s->hash = hash;
 	s->position = 0;
 	meter_reset(&s->meter);
 	s->promised = 0;
@@ -141,6 +142,8 @@ static int write_map(struct stream_out *s)
 	put_le64(check, s->map->check);
 	s->map_check = chain_next(s->map_check, check, sizeof check);
 	s->map_pages++;
+	if (s->hash)
+		hash_add(s->hash, s->record, RECORD_PAGE);
 	return disk_write(s->disk, s->record, RECORD_PAGE, s->map_place);
 }
 
@@ -334,6 +337,8 @@ int stream_out_finish(struct stream_out *s, struct trailer *t)
 	t->extents_place = s->first_place;
 	t->extent_pages = s->map_pages;
 	t->extents_check = s->map_check;
+	if (s->hash)
+		hash_end(s->hash, t->extents_hash);
 	t->stream_bytes = s->position;
 	return r;
 }

@@ -7,6 +7,7 @@
 #define DORMOUSE_IMAGE_STREAM_H
 
 #include "base/arena.h"
+#include "base/crypt.h"
 #include "base/disk.h"
 #include "image/adapt.h"
 #include "image/format.h"
@@ -97,7 +98,8 @@ struct stream_out {
 	uint64_t *places;	 /* one batch, the filling thread's */
 	struct extent_page *map; /* the extent page being filled */
 	uint64_t map_place, first_place, map_pages, map_check;
-	uint8_t *record; /* RECORD_PAGE bytes to write metadata from */
+	struct hash *hash; /* over the extent pages; NULL in an image that is not sealed */
+	uint8_t *record;   /* RECORD_PAGE bytes to write metadata from */
 	pthread_mutex_t lock;
 	/* Under lock: */
 	struct run_ring ring;
@@ -109,7 +111,8 @@ struct stream_out {
 /* @in_flight: the most bytes ever promised at once.  @buffers: 2 to STREAM_BUFFERS_MAX, of @size bytes each. */
 void stream_out_carve(struct stream_out *s, struct arena *a, uint32_t page_size, uint64_t in_flight, unsigned buffers,
 		      uint32_t size);
-void stream_out_start(struct stream_out *s, struct disk *disk, struct swap_pages *swap, id128 image);
+/* @hash: reset, for a sealed image; or NULL. */
+void stream_out_start(struct stream_out *s, struct disk *disk, struct swap_pages *swap, id128 image, struct hash *hash);
 void stream_out_stop(struct stream_out *s);
 
 /* Takes swap pages so that @bytes more can be appended; when the area is full it goes on with what there is. */
@@ -142,12 +145,13 @@ struct stream_in {
 	uint32_t map_at;   /* entry in it */
 	uint32_t map_done; /* pages of that entry used */
 	uint64_t map_pages, map_check;
+	struct hash *hash; /* over the extent pages, held against the trailer's; or NULL */
 	uint8_t *record;
 };
 
 void stream_in_carve(struct stream_in *s, struct arena *a, uint32_t page_size);
 /* Reads the first extent page and begins to read ahead. */
-int stream_in_start(struct stream_in *s, struct disk *disk, id128 image, const struct trailer *t);
+int stream_in_start(struct stream_in *s, struct disk *disk, id128 image, const struct trailer *t, struct hash *hash);
 /* The next @n bytes; E_CORRUPT past the stream's end. */
 int stream_in_read(struct stream_in *s, uint8_t *out, uint32_t n);
 /* All was read and the extents agree with the trailer, else E_CORRUPT. */

@@ -43,8 +43,30 @@ static void reset_size(struct hibernate *h)
 		call(h, KERNEL_PREF_SIZE, h->old_image_size, NULL);
 }
 
+/* Where the wrapped key lies: before the mark maybe nowhere yet; after a restore only the disk knows. */
+static uint64_t key_place(const struct hibernate *h)
+{
+	const struct image *im = h->image;
+
+	if (!h->restored)
+		return save_header_place(h->save);
+	return im->header_whole && id_equal(im->mark.image, h->header.image_id) ? im->mark.place : 0;
+}
+
+/* While its page is still the image's. */
+static void drop_key(struct hibernate *h)
+{
+	uint64_t place = h->seal ? key_place(h) : 0;
+
+	if (!h->seal || (!place && !h->restored))
+		return;
+	if (!place || image_drop_key(h->disk, place, h->scratch) != E_OK)
+		tell(h, EVENT_KEY_LEFT, 0, 0);
+}
+
 static void thaw(struct hibernate *h)
 {
+	drop_key(h);
 	/* UNFREEZE does nothing while an image exists, in the restored system too. */
 	call(h, KERNEL_FREE_IMAGE, 0, NULL);
 	call(h, KERNEL_FREE_SWAP_PAGES, 0, NULL);
@@ -147,6 +169,7 @@ static int save_image(struct hibernate *h)
 		.swap = &swap.pages,
 		.header = &h->header,
 		.fingerprints = h->fingerprint,
+		.seal = h->seal,
 		.tick = h->tick,
 		.tick_ctx = h->ctx,
 	};

@@ -24,6 +24,7 @@ enum hibernate_event {
 	EVENT_POWER_FAIL, /* a: errno of the power-off */
 	EVENT_STUCK,	  /* switch off by hand */
 	EVENT_RESTORED,
+	EVENT_KEY_LEFT, /* the wrapped key of a sealed image could not be overwritten */
 };
 
 #define IMAGE_SIZE_UNKNOWN UINT64_MAX
@@ -33,6 +34,7 @@ struct hibernate {
 	struct kernel *kernel;
 	struct disk *disk;
 	struct save *save;
+	struct seal *seal;		     /* prepared before (key.h), or NULL: not sealed */
 	struct image *image;		     /* room for what is read back after the restore */
 	uint64_t device;		     /* number of the target's device; 0 with @swap: no area at all */
 	uint64_t area_start;		     /* bytes */

@@ -248,14 +248,15 @@ static bool is_sleep(const struct choice *c)
 double bound_save(const struct bound *b, const struct run *r)
 {
 	bool sleeps = is_sleep(r->choice);
+	double seal = cipher_cost(b, r->cipher, DIRECTION_SAVE);
 	double n = cores_for(b, r, sleeps), disk = r->write_rate ? 1 / (r->write_rate * 1e6) : 0, best = 0;
 
 	for (unsigned i = 0; i < b->count; i++)
 		for (unsigned k = i; k < b->count; k++) {
 			const struct alone *p = &b->alone[i], *q = &b->alone[k];
 			if (is_sleep(&p->choice) == sleeps && is_sleep(&q->choice) == sleeps)
-				best = least(best,
-					     best_mix(p->pack / n, disk / p->ratio, q->pack / n, disk / q->ratio));
+				best = least(best, best_mix((p->pack + seal / p->ratio) / n, disk / p->ratio,
+							    (q->pack + seal / q->ratio) / n, disk / q->ratio));
 		}
 	return best > 0 ? 1 / best / 1e6 : 0;
 }
@@ -278,6 +279,7 @@ double bound_load(const struct bound *b, const struct run *r, const struct sampl
 	for (unsigned i = 0; i < CODECS_MAX; i++)
 		if (s->codec_raw[i])
 			cpu += unpack_of(b, i) * (double)s->codec_raw[i];
+	cpu += cipher_cost(b, r->cipher, DIRECTION_LOAD) * (double)s->stored;
 	double best = larger(cpu / cores_for(b, r, false), sink);
 	if (r->read_rate)
 		best = larger(best, (double)s->stored / (r->read_rate * 1e6));

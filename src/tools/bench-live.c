@@ -177,8 +177,11 @@ int live_once(struct bench *b, const struct run *r, struct sample *out)
 
 	fill_hibernate(l, b);
 	e = run_ready_save(b, r, page_size, 0, &o, &l->h.save);
+	if (e == E_OK && r->cipher)
+		e = bench_seal(&b->seal, r->cipher, o.threads);
 	if (e != E_OK)
 		return e;
+	l->h.seal = r->cipher ? &b->seal : NULL;
 	paced_start(&b->store.paced, l->area.device ? &l->target.file.disk : &b->store.null, 0, r->write_rate);
 	store_pages_open(&pages, &b->store, page_size);
 	if (!l->area.device)
@@ -190,6 +193,7 @@ int live_once(struct bench *b, const struct run *r, struct sample *out)
 	e = hibernate(&l->h);
 	log_release();
 	munlockall();
+	seal_close(&b->seal);
 	if (e == E_OK)
 		note(l, b, l->h.save, out);
 	out->threads = o.threads;
@@ -213,7 +217,7 @@ static int open_area(struct live *l, const char *spec)
 static int take_sample(struct bench *b)
 {
 	static const struct choice none = {.name = "none", .codec = &codec_none};
-	struct run r = {DIRECTION_SAVE, &none, 0, 0, 0};
+	struct run r = {.direction = DIRECTION_SAVE, .choice = &none};
 	struct live *l = b->live;
 	struct area area = l->area;
 	struct sample s = {0};

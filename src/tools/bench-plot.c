@@ -121,7 +121,7 @@ static unsigned thread_counts(const struct report *r)
 /* The first result of a curve: same choice, and for loads the disk it was saved to. */
 static bool same_curve(const struct run *a, const struct run *b)
 {
-	return a->choice == b->choice && a->direction == b->direction &&
+	return a->choice == b->choice && a->cipher == b->cipher && a->direction == b->direction &&
 	       (a->direction == DIRECTION_SAVE || a->write_rate == b->write_rate);
 }
 
@@ -185,6 +185,8 @@ static void curve_name(FILE *f, const struct run *r)
 	snprintf(name, sizeof name, "%s", r->choice->name);
 	if (r->direction == DIRECTION_LOAD && r->write_rate)
 		snprintf(name, sizeof name, "%s saved at %u MB/s", r->choice->name, r->write_rate);
+	if (r->cipher)
+		snprintf(name + strlen(name), sizeof name - strlen(name), ", %s", r->cipher->name);
 	quote(f, name);
 }
 

@@ -56,6 +56,15 @@ void result_finish(struct result *r, unsigned repeats)
 
 /* ---- the table ---- */
 
+/* Names with a cipher's need more room. */
+static int name_width(const struct report *r)
+{
+	for (unsigned i = 0; i < r->count; i++)
+		if (r->result[i].run.cipher)
+			return 28;
+	return 10;
+}
+
 bool result_beside(const struct result *a, const struct result *b)
 {
 	const struct run *x = &a->run, *y = &b->run;
@@ -71,7 +80,8 @@ static const struct result *best_fixed(const struct report *r, const struct resu
 
 	for (unsigned i = 0; i < r->count; i++) {
 		const struct result *f = &r->result[i];
-		if (f->run.choice->codec && f->run.choice->codec->id != CODEC_SLEEP && result_beside(f, beside) &&
+		if (f->run.cipher == beside->run.cipher && f->run.choice->codec &&
+		    f->run.choice->codec->id != CODEC_SLEEP && result_beside(f, beside) &&
 		    (!best || f->rate > best->rate))
 			best = f;
 	}
@@ -93,6 +103,16 @@ static void head_codecs(const struct bound *b)
 	printf("  memcpy on one core: %.0f MB/s\n\n", 1 / b->copy / 1e6);
 }
 
+static void head_ciphers(const struct bound *b)
+{
+	printf("Each cipher alone in one thread, a stored byte's cost:\n");
+	printf("  %-18s %12s %14s\n", "cipher", "seal MB/s", "open MB/s");
+	for (unsigned i = 0; i < b->ciphers; i++)
+		printf("  %-18s %12.0f %14.0f\n", b->cipher[i].cipher->name, 1 / b->cipher[i].seal / 1e6,
+		       1 / b->cipher[i].open / 1e6);
+	putchar('\n');
+}
+
 void report_head(const struct report *r)
 {
 	const struct input *in = r->input;
@@ -101,6 +121,8 @@ void report_head(const struct report *r)
 	       (unsigned long long)(in->bytes / in->page_size), r->store, r->bound->cores);
 	if (r->bound->count)
 		head_codecs(r->bound);
+	if (r->bound->ciphers)
+		head_ciphers(r->bound);
 	fflush(stdout);
 }
 
@@ -113,7 +135,7 @@ static const char *rate_text(unsigned rate, char *out, size_t n)
 	return out;
 }
 
-static void table_head(const struct result *r)
+static void table_head(const struct result *r, int width)
 {
 	char rate[32];
 	bool save = r->run.direction == DIRECTION_SAVE;
@@ -121,10 +143,10 @@ static void table_head(const struct result *r)
 	printf("%s, %s %s, %u threads%s", save ? "Save" : "Load", save ? "writing" : "reading",
 	       rate_text(save ? r->run.write_rate : r->run.read_rate, rate, sizeof rate), r->run.threads,
 	       r->sample[0].threads < r->run.threads ? " (fewer: memory)" : "");
-	if (save && r->bound > 0)
+	if (save && r->bound > 0 && !r->run.cipher)
 		printf("; bound %.0f MB/s", r->bound);
-	printf("\n  %-10s %8s %17s %10s %6s %12s %7s %7s %7s %7s\n", "codec", "MB/s", "min - max", "pages/s", "ratio",
-	       "stored", "CPU s", save ? "fill s" : "sink s", "wait s", "bound");
+	printf("\n  %-*s %8s %17s %10s %6s %12s %7s %7s %7s %7s\n", width, "codec", "MB/s", "min - max", "pages/s",
+	       "ratio", "stored", "CPU s", save ? "fill s" : "sink s", "wait s", "bound");
 }
 
 static void table_name(const struct run *r, char *out, size_t n)
@@ -140,13 +162,15 @@ static void table_name(const struct run *r, char *out, size_t n)
 static void table_row(const struct report *r, const struct result *x)
 {
 	double raw = x->raw;
-	char name[32], span[32], bound[16] = "-";
+	char name[64], span[32], bound[16] = "-";
 
 	table_name(&x->run, name, sizeof name);
+	if (x->run.cipher)
+		snprintf(name + strlen(name), sizeof name - strlen(name), " %s", x->run.cipher->name);
 	snprintf(span, sizeof span, "%.0f - %.0f", x->rate_min, x->rate_max);
 	if (x->bound > 0)
 		snprintf(bound, sizeof bound, "%.1f%%", 100 * x->rate / x->bound);
-	printf("  %-10s %8.0f %17s %10.0f %6.2f %12.0f %7.3f %7.3f %7.3f %7s\n", name, x->rate, span,
+	printf("  %-*s %8.0f %17s %10.0f %6.2f %12.0f %7.3f %7.3f %7.3f %7s\n", name_width(r), name, x->rate, span,
 	       raw / r->input->page_size / x->seconds, raw / x->stored, x->stored, x->cpu, x->fill, x->wait, bound);
 }
 
@@ -166,6 +190,24 @@ static void table_auto(const struct report *r, const struct result *x)
 	putchar('\n');
 }
 
+/* What sealing costs at this codec. */
+static void table_seal(const struct report *r, const struct result *x)
+{
+	char name[32];
+
+	if (!x->run.cipher)
+		return;
+	for (unsigned i = 0; i < r->count; i++) {
+		const struct result *plain = &r->result[i];
+		if (plain->run.cipher || plain->run.choice != x->run.choice || !result_beside(plain, x) ||
+		    plain->run.write_rate != x->run.write_rate)
+			continue;
+		table_name(&x->run, name, sizeof name);
+		printf("  %s: with %s at %.1f %% of the rate without\n", name, x->run.cipher->name,
+		       100 * x->rate / plain->rate);
+	}
+}
+
 void report_table(const struct report *r)
 {
 	for (unsigned i = 0; i < r->count; i++) {
@@ -174,13 +216,16 @@ void report_table(const struct report *r)
 			first = !result_beside(&r->result[k], &r->result[i]);
 		if (!first)
 			continue;
-		table_head(&r->result[i]);
+		table_head(&r->result[i], name_width(r));
 		for (unsigned k = i; k < r->count; k++)
 			if (result_beside(&r->result[i], &r->result[k]))
 				table_row(r, &r->result[k]);
 		for (unsigned k = i; k < r->count; k++)
 			if (result_beside(&r->result[i], &r->result[k]))
 				table_auto(r, &r->result[k]);
+		for (unsigned k = i; k < r->count; k++)
+			if (result_beside(&r->result[i], &r->result[k]))
+				table_seal(r, &r->result[k]);
 		putchar('\n');
 	}
 }
@@ -214,7 +259,8 @@ static void json_run(FILE *f, const struct report *r, const struct result *x)
 {
 	fprintf(f, "    {\"pages_file\": ");
 	json_text(f, r->input->name);
-	fprintf(f, ", \"compressor\": \"%s\", \"threads\": %u", x->run.choice->name, x->sample[0].threads);
+	fprintf(f, ", \"compressor\": \"%s\", \"cipher\": \"%s\", \"threads\": %u", x->run.choice->name,
+		x->run.cipher ? x->run.cipher->name : "none", x->sample[0].threads);
 	json_rate(f, "write_rate_MBps", x->run.write_rate);
 	json_rate(f, "read_rate_MBps", x->run.read_rate);
 	fprintf(f, ", \"direction\": \"%s\", \"raw_bytes\": %.0f, \"stored_bytes\": %.0f, \"seconds_median\": %.6f",
@@ -242,6 +288,13 @@ static void json_alone(FILE *f, const struct bound *b)
 	}
 }
 
+static void json_ciphers(FILE *f, const struct bound *b)
+{
+	for (unsigned i = 0; i < b->ciphers; i++)
+		fprintf(f, "%s\n    {\"cipher\": \"%s\", \"seal_MBps\": %.3f, \"open_MBps\": %.3f}", i ? "," : "",
+			b->cipher[i].cipher->name, 1 / b->cipher[i].seal / 1e6, 1 / b->cipher[i].open / 1e6);
+}
+
 int report_json(const struct report *r, const char *path)
 {
 	FILE *f = fopen(path, "we");
@@ -254,6 +307,8 @@ int report_json(const struct report *r, const char *path)
 		fprintf(f, ",\n  \"memcpy_MBps\": %.3f", 1 / r->bound->copy / 1e6);
 	fprintf(f, ",\n  \"cores\": %u,\n  \"repeats\": %u,\n  \"codecs\": [", r->bound->cores, r->repeats);
 	json_alone(f, r->bound);
+	fprintf(f, "\n  ],\n  \"ciphers\": [");
+	json_ciphers(f, r->bound);
 	fprintf(f, "\n  ],\n  \"runs\": [");
 	for (unsigned i = 0; i < r->count; i++) {
 		fputs(i ? ",\n" : "\n", f);

@@ -90,6 +90,11 @@ static int save_to(struct bench *b, const struct run *r, struct disk *disk, stru
 	if (e != E_OK)
 		return e;
 	describe(h, b->input.bytes);
+	if (r->cipher)
+		e = bench_seal(&b->seal, r->cipher, o.threads);
+	if (e != E_OK)
+		return e;
+	in.seal = r->cipher ? &b->seal : NULL;
 	input_source_open(&source, &b->input);
 	store_pages_open(&pages, &b->store, b->input.page_size);
 	paced_start(&b->store.paced, disk, 0, r->write_rate);
@@ -100,6 +105,8 @@ static int save_to(struct bench *b, const struct run *r, struct disk *disk, stru
 	*t = *save_trailer(s);
 	note(out, t, begin, cpu, source.ns, b->store.paced.waited);
 	out->threads = o.threads;
+	memcpy(h->hash, b->seal.header, sizeof h->hash);
+	seal_close(&b->seal);
 	return e;
 }
 
@@ -108,7 +115,7 @@ static int save_to(struct bench *b, const struct run *r, struct disk *disk, stru
 /* True when what lies in the store is what @r wants to load; the disk's speed shapes only what auto stores. */
 static bool same_image(const struct run *a, const struct run *r)
 {
-	return a->choice == r->choice &&
+	return a->choice == r->choice && a->cipher == r->cipher &&
 	       (!r->choice->adapt || (a->threads == r->threads && a->write_rate == r->write_rate));
 }
 
@@ -120,7 +127,13 @@ static int ready_image(struct bench *b, const struct run *r)
 	if (same_image(&b->loadable, r))
 		return E_OK;
 	b->loadable = (struct run){0};
+	seal_close(&b->opened);
+	b->image.seal = NULL;
 	int e = save_to(b, &save, b->store.load, &b->image.header, &b->image.trailer, &ignored);
+	if (e == E_OK && r->cipher) {
+		e = bench_unseal(&b->opened, &b->image.header);
+		b->image.seal = &b->opened;
+	}
 	if (e == E_OK)
 		b->loadable = *r;
 	return e;

@@ -7,6 +7,7 @@
 #include "image/image.h"
 #include "image/load.h"
 #include "image/save.h"
+#include "image/seal.h"
 #include "tools/tool.h"
 
 #include <stdbool.h>
@@ -127,6 +128,7 @@ enum direction { DIRECTION_SAVE, DIRECTION_LOAD };
 struct run {
 	enum direction direction;
 	const struct choice *choice;
+	const struct cipher *cipher; /* NULL: not sealed */
 	unsigned threads;
 	unsigned write_rate, read_rate; /* MB/s, 0 = no limit */
 };
@@ -150,6 +152,7 @@ struct bench {
 	/* The image that lies in store.load: */
 	struct image image;
 	struct run loadable;
+	struct seal seal, opened;
 	int (*tick)(void *ctx, const struct save_progress *p);
 };
 
@@ -174,6 +177,14 @@ void live_close(struct bench *b);
 /* One snapshot, saved as @r says. */
 int live_once(struct bench *b, const struct run *r, struct sample *out);
 
+/* ---- ciphers (bench-seal.c) ---- */
+
+/* NULL for "none". */
+int cipher_parse(const struct cipher **c, const char *text);
+/* A seal for a key that is no secret, and what opens the image that @h belongs to. */
+int bench_seal(struct seal *s, const struct cipher *c, unsigned threads);
+int bench_unseal(struct seal *s, const struct header *h);
+
 /* ---- the best there could be (bench-bound.c) ---- */
 
 enum { ALONE_MAX = ADAPT_RUNGS_MAX + LIST_MAX + 2 };
@@ -185,7 +196,15 @@ struct alone {
 	double spent; /* seconds measured so far */
 };
 
+/* A cipher by itself, in processor seconds a stored byte; and the check that stands there without one. */
+struct cipher_alone {
+	const struct cipher *cipher;
+	double seal, open, check;
+};
+
 struct bound {
+	unsigned ciphers;
+	struct cipher_alone cipher[CIPHER_COUNT];
 	unsigned count, cores;
 	struct alone alone[ALONE_MAX];
 	double copy; /* seconds a byte for memcpy from the pages, past the caches, on one core; a load's sink */
@@ -195,6 +214,10 @@ struct bound {
 unsigned bound_cores(void);
 /* Measures each rung of auto, lzo and @choices; called again, it keeps what was fastest. */
 int bound_measure(struct bound *bound, struct bench *b, const struct choice *choices, unsigned n);
+/* Measures those of @list that are none NULL; again keeps what was fastest. */
+int cipher_measure(struct bound *bound, const struct cipher *const *list, unsigned n);
+/* Processor seconds a stored byte that @c adds; 0 for NULL. */
+double cipher_cost(const struct bound *b, const struct cipher *c, enum direction d);
 /* The most MB/s that any mix of those codecs gives on so many threads and such a disk. */
 double bound_save(const struct bound *b, const struct run *r);
 /* The same for loading what @s says was stored. */

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "image/format.h"
+#include "system/key-file.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -229,6 +230,37 @@ static const char *set_number(struct config *c, const struct key *k, const char 
 	return NULL;
 }
 
+static const char *set_at_least_one(struct config *c, const struct key *k, const char *value)
+{
+	uint64_t v;
+
+	return read_number(value, (uint64_t)k->max, &v) && v ? set_number(c, k, value) : k->wrong;
+}
+
+static const char *set_cipher(struct config *c, const struct key *k, const char *value)
+{
+	/* Whether it is built in is for those who use it to find out. */
+	static const char *const names[CIPHER_COUNT] = {
+		[CIPHER_NONE] = "auto",
+		[CIPHER_OCB] = "aes-256-ocb",
+		[CIPHER_GCM] = "aes-256-gcm",
+		[CIPHER_CHACHA20] = "chacha20-poly1305",
+	};
+
+	for (unsigned i = 0; i < CIPHER_COUNT; i++)
+		if (!strcasecmp(value, names[i])) {
+			c->cipher = i;
+			return NULL;
+		}
+	return k->wrong;
+}
+
+static const char *set_key_pair(struct config *c, const struct key *k, const char *value)
+{
+	c->key_pair_set = true;
+	return set_path(c, k, value);
+}
+
 static const char *set_threads(struct config *c, const struct key *k, const char *value)
 {
 	uint64_t v;
@@ -318,7 +350,12 @@ static const struct key keys[] = {
 	{"compress", set_bool, AT(compress), 0, NULL},
 	{"compressor", set_compressor, 0, 0, "no such compressor; write auto, lz4, lz4:N, lzo, zstd, zstd:N or none"},
 	{"encrypt", set_bool, AT(encrypt), 0, NULL},
-	{"RSA key file", NULL, 0, 0, "keys in RSA files are not used"},
+	{"cipher", set_cipher, 0, 0, "no such cipher; write auto, aes-256-ocb, aes-256-gcm or chacha20-poly1305"},
+	{"key file", set_path, AT(key_file), 0, "no absolute path; write for example /run/dormouse/key"},
+	{"key pair", set_key_pair, AT(key_pair), 0, "no absolute path; write /etc/dormouse.key"},
+	{"passphrase tries", set_at_least_one, AT(passphrase_tries), 100, "no number of tries; write 1 to 100"},
+	{"passphrase timeout", set_at_least_one, AT(passphrase_timeout), 3600, "no number of seconds; write 1 to 3600"},
+	{"RSA key file", NULL, 0, 0, "RSA keys are not used; make a new key pair with `suspend-keygen'"},
 	{"early writeout", NULL, 0, 0, "writing always begins at once"},
 	{"splash", NULL, 0, 0, "there is no splash screen"},
 	{"fbsplash theme", NULL, 0, 0, "there is no splash screen"},
@@ -519,6 +556,9 @@ void config_default(struct config *c)
 	c->codec = CODEC_CHOICE_DEFAULT;
 	c->shutdown = SHUTDOWN_PLATFORM;
 	c->resume_wait = 10;
+	strcpy(c->key_pair, KEY_PAIR_PATH);
+	c->passphrase_tries = 3;
+	c->passphrase_timeout = 120;
 	c->suspend_loglevel = -1;
 	c->max_loglevel = -1;
 }

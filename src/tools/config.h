@@ -31,8 +31,14 @@ struct config {
 	unsigned resume_pause;		    /* seconds */
 	unsigned resume_wait;		    /* seconds to wait for the device, default 10 */
 	int suspend_loglevel, max_loglevel; /* -1 = leave alone */
-	bool encrypt;			    /* read and kept; the tools refuse what they cannot do */
-	bool force;			    /* resume although file systems are mounted */
+	bool encrypt;
+	unsigned cipher;	    /* enum cipher_id; CIPHER_NONE: what this processor does best */
+	char key_file[CONFIG_PATH]; /* "" when not set */
+	char key_pair[CONFIG_PATH]; /* /etc/dormouse.key */
+	bool key_pair_set;	    /* then it has to exist */
+	unsigned passphrase_tries;
+	unsigned passphrase_timeout; /* seconds since the last key */
+	bool force;		     /* resume although file systems are mounted */
 	/* What was accepted without effect, or unknown: one line each, for the tool to print. */
 	unsigned note_count;
 	char notes[CONFIG_NOTES][160];

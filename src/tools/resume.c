@@ -2,9 +2,9 @@
 /*
  * resume: in the initramfs, loads the image that stands on the swap area.
  *
- * It never asks, never waits without bound and never restores in part; whatever
- * it returns, the boot goes on.  doc/image-format.md's table of outcomes is
- * followed row by row.
+ * It asks for nothing but the passphrase of a sealed image, never waits without
+ * bound and never restores in part; whatever it returns, the boot goes on.
+ * doc/image-format.md's table of outcomes is followed row by row.
  */
 #include <config.h>
 
@@ -12,12 +12,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/pool.h"
 #include "system/area.h"
 #include "system/fingerprint.h"
 #include "system/hibernate.h"
 #include "system/machine.h"
 #include "tools/config.h"
 #include "tools/tool.h"
+#include "tools/unlock.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -38,6 +40,8 @@ static struct job {
 	struct snapshot snapshot;
 	struct arena arena;
 	struct load *load;
+	struct seal seal;
+	struct ahead *ahead;
 	uint8_t *scratch;
 	struct header here;
 } job;
@@ -214,6 +218,8 @@ static int give_up(int code)
 		log_note("the image on %s is given up; it is swap again", job.path);
 	else
 		log_error("the image on %s could not be given up: %s", job.path, fault_text());
+	if (job.image.key_left)
+		log_error("its wrapped key could not be overwritten on %s", job.path);
 	return code;
 }
 
@@ -290,6 +296,49 @@ static int judge(void)
 	return E_OK;
 }
 
+/* ---- the key ---- */
+
+static bool is_sealed(void)
+{
+	return job.image.header.features & FEATURE_SEALED;
+}
+
+/* Wipes all that could open the image; before the restore too, which may leave this memory as it is. */
+static void forget_key(void)
+{
+	seal_close(&job.seal);
+	pool_close();
+	if (is_sealed())
+		crypt_burn_stack();
+}
+
+/* The image stays as it is: nothing was written to it in this boot. */
+static int power_off(void)
+{
+	log_fault(E_NOANSWER, job.path);
+	log_note("switching off; the image on %s is kept", job.path);
+	fault_clear();
+	return unlock_power_off();
+}
+
+/* E_OK: the image, if it is sealed, can be opened.  Everything else has been said and done. */
+static int unlock(void)
+{
+	struct unlock u = {.conf = &job.conf, .image = &job.image, .path = job.path, .seal = &job.seal};
+
+	if (!is_sealed())
+		return E_OK;
+	int r = unlock_image(&u);
+	job.ahead = u.ahead;
+	if (r == E_NOANSWER)
+		r = power_off();
+	if (r != E_OK)
+		return give_up(r);
+	if (job.ahead)
+		job.image.disk = ahead_disk(job.ahead);
+	return E_OK;
+}
+
 /* ---- loading ---- */
 
 static int take_memory(void)
@@ -325,7 +374,7 @@ static int load_pages(void)
 static int load(void)
 {
 	struct image *im = &job.image;
-	int r = image_read_trailer(im);
+	int r = is_sealed() ? image_unseal(im, &job.seal) : image_read_trailer(im);
 
 	if (r == E_OK)
 		r = take_memory();
@@ -358,9 +407,15 @@ static int run(void)
 		r = claim();
 	if (r == E_OK)
 		r = judge();
+	if (r == E_OK)
+		r = unlock();
 	if (r != E_OK)
 		return r;
 	r = load();
+	job.image.disk = &job.target.file.disk;
+	ahead_close(job.ahead);
+	job.ahead = NULL;
+	forget_key();
 	if (r != E_OK)
 		return give_up(r);
 	arena_wipe(&job.arena);
@@ -388,6 +443,8 @@ int main(int argc, char **argv)
 		return E_PRIVILEGE;
 	}
 	r = run();
+	ahead_close(job.ahead);
+	forget_key();
 	snapshot_close(&job.snapshot);
 	target_close(&job.target);
 	arena_close(&job.arena);

@@ -26,7 +26,8 @@ static struct job {
 	const char *pages, *synthetic, *store, *json, *plot;
 	enum synthetic_kind kind;
 	bool live, save, load, no_bound, terminal;
-	unsigned choices, repeats;
+	unsigned choices, ciphers, repeats;
+	const struct cipher *cipher[CIPHER_COUNT]; /* NULL: not sealed */
 	struct choice choice[LIST_MAX + 1];
 	struct list threads, write_rates, read_rates;
 	struct bench bench;
@@ -50,6 +51,7 @@ static void usage(FILE *to)
 	      "      --write-rate LIST      disk speeds in MB/s, 0 or unlimited = no limit (default)\n"
 	      "      --read-rate LIST       the same for loading\n"
 	      "  -c, --compressor LIST      auto, none, lzo, lz4[:N], zstd[:N]\n"
+	      "      --cipher LIST          none (default), aes-256-ocb, aes-256-gcm, chacha20-poly1305\n"
 	      "  -t, --threads LIST         threads, 0 = none beside the main one (default: the cores)\n"
 	      "      --direction LIST       save (default), load\n"
 	      "      --repeats N            runs of each, one after the other (default 5)\n"
@@ -78,6 +80,7 @@ enum {
 	O_NO_BOUND,
 	O_JSON,
 	O_PLOT,
+	O_CIPHER,
 };
 
 static const struct option options[] = {
@@ -91,6 +94,7 @@ static const struct option options[] = {
 	{"write-rate", required_argument, NULL, O_WRITE_RATE},
 	{"read-rate", required_argument, NULL, O_READ_RATE},
 	{"compressor", required_argument, NULL, 'c'},
+	{"cipher", required_argument, NULL, O_CIPHER},
 	{"threads", required_argument, NULL, 't'},
 	{"direction", required_argument, NULL, O_DIRECTION},
 	{"repeats", required_argument, NULL, O_REPEATS},
@@ -162,6 +166,21 @@ static int take_choice(const char *option, const char *part, void *to)
 		return fault(E_USAGE, 0, "%s: at most %d", option, LIST_MAX);
 	job.choice[job.choices++] = c;
 	return E_OK;
+}
+
+static int take_cipher(const char *option, const char *part, void *to)
+{
+	const struct cipher *c;
+	int r = cipher_parse(&c, part);
+
+	(void)option;
+	(void)to;
+	for (unsigned i = 0; i < job.ciphers && r == E_OK; i++)
+		if (job.cipher[i] == c)
+			return E_OK;
+	if (r == E_OK)
+		job.cipher[job.ciphers++] = c;
+	return r;
 }
 
 static int take_direction(const char *option, const char *part, void *to)
@@ -242,6 +261,8 @@ static int take_option(int o)
 		return take_sleep(optarg);
 	case 'c':
 		return each("--compressor", optarg, take_choice, NULL);
+	case O_CIPHER:
+		return each("--cipher", optarg, take_cipher, NULL);
 	case 't':
 		return each("--threads", optarg, take_threads, &job.threads);
 	default:
@@ -280,6 +301,8 @@ static int complete(void)
 		r = default_choices();
 	if (sleeps)
 		job.choice[job.choices++] = job.choice[LIST_MAX];
+	if (!job.ciphers)
+		job.ciphers = 1; /* none */
 	if (!job.threads.count)
 		add(&job.threads, "--threads", tool_threads(&defaults));
 	if (!job.write_rates.count)
@@ -291,11 +314,14 @@ static int complete(void)
 
 /* ---- what to run ---- */
 
+/* One with each cipher. */
 static int add_run(enum direction d, const struct choice *c, unsigned threads, unsigned write_rate, unsigned read_rate)
 {
-	if (job.report.count == RUNS_MAX)
-		return fault(E_USAGE, 0, "these lists make more than %d different runs", RUNS_MAX);
-	job.result[job.report.count++].run = (struct run){d, c, threads, write_rate, read_rate};
+	for (unsigned i = 0; i < job.ciphers; i++) {
+		if (job.report.count == RUNS_MAX)
+			return fault(E_USAGE, 0, "these lists make more than %d different runs", RUNS_MAX);
+		job.result[job.report.count++].run = (struct run){d, c, job.cipher[i], threads, write_rate, read_rate};
+	}
 	return E_OK;
 }
 
@@ -386,6 +412,7 @@ static void close_ends(void)
 	struct bench *b = &job.bench;
 
 	live_close(b);
+	seal_close(&b->opened);
 	copy_sink_close(&b->sink);
 	store_close(&b->store);
 	input_close(&b->input);
@@ -415,9 +442,10 @@ static int run_one(unsigned round, unsigned i)
 	const struct run *run = &job.result[i].run;
 	unsigned rate = run->direction == DIRECTION_SAVE ? run->write_rate : run->read_rate;
 
-	snprintf(job.doing, sizeof job.doing, "run %u of %u: %s %s, %u threads, %u MB/s",
+	snprintf(job.doing, sizeof job.doing, "run %u of %u: %s %s%s%s, %u threads, %u MB/s",
 		 round * job.report.count + i + 1, job.repeats * job.report.count,
-		 run->direction == DIRECTION_SAVE ? "save" : "load", run->choice->name, run->threads, rate);
+		 run->direction == DIRECTION_SAVE ? "save" : "load", run->choice->name, run->cipher ? " " : "",
+		 run->cipher ? run->cipher->name : "", run->threads, rate);
 	if (job.live && job.terminal)
 		fprintf(stderr, "\r%s\033[K", job.doing); /* its reader stands still as soon as the run begins */
 	return run_once(&job.bench, run, &job.result[i].sample[round]);
@@ -473,6 +501,8 @@ static int measure_bound(void)
 	if (job.terminal)
 		fputs("measuring each codec alone\033[K", stderr);
 	int r = bound_measure(&job.bound, &job.bench, job.choice, job.choices);
+	if (r == E_OK)
+		r = cipher_measure(&job.bound, job.cipher, job.ciphers);
 	end_progress();
 	return r == E_OK ? E_OK : log_fault(r, "codecs");
 }

@@ -7,11 +7,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/pool.h"
 #include "system/area.h"
 #include "system/fingerprint.h"
 #include "system/hibernate.h"
 #include "system/machine.h"
 #include "tools/config.h"
+#include "tools/recipient.h"
 #include "tools/tool.h"
 
 #include <errno.h>
@@ -37,6 +39,8 @@ static struct job {
 	struct mark mark;
 	struct snapshot snapshot;
 	struct save_options save;
+	struct recipient recipient;
+	struct seal seal;
 	struct arena arena;
 	struct fs_list *mounted;
 	struct fingerprint fingerprint[FINGERPRINTS_MAX];
@@ -223,18 +227,20 @@ static int choose_codec(void)
 {
 	struct save_options *o = &job.save;
 
-	if (job.conf.encrypt) {
-		fault(E_CONF, 0,
-		      "`encrypt = y', but this version cannot seal images; it does not write them in the clear "
-		      "instead: set `encrypt = n' to accept that");
-		return log_fault(E_CONF, "configuration");
-	}
 	o->page_size = (uint32_t)sysconf(_SC_PAGESIZE);
 	o->block_size = BLOCK_SIZE_DEFAULT;
 	o->threads = tool_threads(&job.conf);
 	o->adapt = job.conf.compress && job.conf.codec == CODEC_CHOICE_DEFAULT;
 	int r = tool_codec(&job.conf, &o->codec, &o->level);
 	return r == E_OK ? E_OK : log_fault(r, "configuration");
+}
+
+/* Never plain instead of sealed.  Asks where it must, so only when the target is known to be good. */
+static int choose_key(void)
+{
+	int r = job.conf.encrypt ? recipient_make(&job.conf, &job.recipient) : E_OK;
+
+	return r == E_OK ? E_OK : log_fault(r, "encrypt = y");
 }
 
 static void say_plan(size_t bytes, unsigned wanted)
@@ -260,6 +266,8 @@ static int take_memory(void)
 
 	if (r == E_OK)
 		r = arena_open(&job.arena, size + extra, 1);
+	if (r == E_OK && job.conf.encrypt)
+		r = seal_prepare(&job.seal, &job.recipient, job.save.threads);
 	if (r != E_OK)
 		return log_fault(r, "memory");
 	say_plan(size + extra, wanted);
@@ -359,6 +367,10 @@ static void say_event(void *ctx, enum hibernate_event e, uint64_t a, uint64_t b)
 	case EVENT_STUCK:
 		log_error("the machine is saved but cannot be switched off: switch it off by hand");
 		break;
+	case EVENT_KEY_LEFT:
+		log_error("the wrapped key of the image could not be overwritten on the disk%s%s", a ? ": " : "",
+			  a ? strerrordesc_np((int)a) : "");
+		break;
 	case EVENT_MARKED:
 	case EVENT_RESTORED:
 		break;
@@ -447,6 +459,7 @@ static void fill_hibernate(void)
 	h->kernel = &job.snapshot.kernel;
 	h->disk = &job.target.file.disk;
 	h->image = &job.image;
+	h->seal = job.conf.encrypt ? &job.seal : NULL;
 	h->device = job.area.device;
 	h->area_start = job.area.start;
 	h->set_size = job.conf.image_size_set || job.conf.image_percent;
@@ -582,6 +595,7 @@ static int measure_one(const char *name)
 	if (r == E_OK)
 		say_measured(name);
 	munlockall();
+	seal_close(&job.seal);
 	arena_close(&job.arena);
 	return r;
 }
@@ -615,6 +629,8 @@ static int run(void)
 	if (r == E_OK)
 		r = switch_on();
 	if (r == E_OK)
+		r = choose_key();
+	if (r == E_OK)
 		r = open_rest();
 	if (r == E_OK && job.measure)
 		return measure();
@@ -629,6 +645,9 @@ static int run(void)
 
 static void give_back(void)
 {
+	seal_close(&job.seal);
+	pool_close();
+	explicit_bzero(&job.recipient, sizeof job.recipient);
 	snapshot_close(&job.snapshot);
 	fs_list_close(job.mounted);
 	target_close(&job.target);

@@ -9,8 +9,11 @@
 #include "image/image.h"
 #include "image/load.h"
 #include "image/save.h"
+#include "image/seal.h"
+#include "system/key-file.h"
 #include "system/machine.h"
 #include "tools/config.h"
+#include "tools/secret.h"
 #include "tools/tool.h"
 
 #include <errno.h>
@@ -28,14 +31,18 @@ enum { SWAP_VERSION = 1024, SWAP_LAST_PAGE = 1028, SWAP_UUID = 1036 };
 
 static struct job {
 	struct config conf;
-	bool json, destroy, reproducible, adapt;
+	bool json, destroy, reproducible, adapt, encrypt;
+	int passphrase_fd; /* -1: the terminal */
+	const char *key_file, *public_key;
+	const struct cipher *cipher;
 	uint64_t offset; /* pages of this machine */
 	uint64_t block_pages;
 	struct target target;
 	struct image image;
 	struct arena arena;
+	struct seal seal;
 	uint8_t *scratch;
-} job;
+} job = {.passphrase_fd = -1};
 
 static void usage(FILE *to)
 {
@@ -54,6 +61,12 @@ static void usage(FILE *to)
 	      "      --block-pages N       pages in a block (default 256 KiB)\n"
 	      "      --reproducible        the same bytes each time: no times, ids or names\n"
 	      "      --destroy             write although something else is on FILE\n"
+	      "  Sealed images:\n"
+	      "      --passphrase-fd N     read the passphrase from descriptor N instead of asking\n"
+	      "      --key-file FILE       the key file that opens the image, or seals it\n"
+	      "      --encrypt             pack: seal the image, with a passphrase or for a key\n"
+	      "      --public-key FILE     pack: the machine's key pair to seal it for\n"
+	      "      --cipher CIPHER       aes-256-ocb, aes-256-gcm, chacha20-poly1305\n\n"
 	      "  -v, --verbose  -q, --quiet  -h, --help  -V, --version\n\n"
 	      "Exit codes: s2image(8).\n",
 	      to);
@@ -61,7 +74,7 @@ static void usage(FILE *to)
 
 /* ---- options ---- */
 
-enum { O_JSON = 256, O_BLOCK_PAGES, O_REPRODUCIBLE, O_DESTROY };
+enum { O_JSON = 256, O_BLOCK_PAGES, O_REPRODUCIBLE, O_DESTROY, O_FD, O_KEY_FILE, O_ENCRYPT, O_PUBLIC_KEY, O_CIPHER };
 
 static const struct option options[] = {
 	{"help", no_argument, NULL, 'h'},
@@ -73,6 +86,11 @@ static const struct option options[] = {
 	{"block-pages", required_argument, NULL, O_BLOCK_PAGES},
 	{"reproducible", no_argument, NULL, O_REPRODUCIBLE},
 	{"destroy", no_argument, NULL, O_DESTROY},
+	{"passphrase-fd", required_argument, NULL, O_FD},
+	{"key-file", required_argument, NULL, O_KEY_FILE},
+	{"encrypt", no_argument, NULL, O_ENCRYPT},
+	{"public-key", required_argument, NULL, O_PUBLIC_KEY},
+	{"cipher", required_argument, NULL, O_CIPHER},
 	{"verbose", no_argument, NULL, 'v'},
 	{"quiet", no_argument, NULL, 'q'},
 	{NULL, 0, NULL, 0},
@@ -92,6 +110,28 @@ static int take_number(uint64_t *out, const char *what)
 	if (tool_number(optarg, out))
 		return E_OK;
 	return fault(E_USAGE, 0, "`%s' is no number of %s", optarg, what);
+}
+
+static int take_sealing(int o)
+{
+	switch (o) {
+	case O_FD:
+		return tool_descriptor(optarg, &job.passphrase_fd);
+	case O_KEY_FILE:
+		job.key_file = optarg;
+		break;
+	case O_ENCRYPT:
+		job.encrypt = true;
+		break;
+	case O_PUBLIC_KEY:
+		job.public_key = optarg;
+		break;
+	case O_CIPHER:
+		job.cipher = cipher_by_name(optarg);
+		if (!job.cipher)
+			return fault(E_USAGE, 0, "`%s' is no cipher; see --help", optarg);
+	}
+	return E_OK;
 }
 
 static int take_option(int o)
@@ -123,6 +163,8 @@ static int take_option(int o)
 		break;
 	case '?':
 		return E_USAGE;
+	default:
+		return take_sealing(o);
 	}
 	return E_OK;
 }
@@ -172,6 +214,41 @@ static const char *printable(char *s)
 	return s;
 }
 
+/* Whether, how and for whom: what may be known without the key. */
+static void json_seal(const struct header *h)
+{
+	static const char *const modes[] = {"none", "passphrase", "key pair", "key file"};
+	const struct key_slot *s = &h->slot;
+	char id[2 * KEY_ID + 1];
+
+	if (!(h->features & FEATURE_SEALED)) {
+		printf("  \"sealed\": false,\n");
+		return;
+	}
+	key_id_text(s->id, id);
+	printf("  \"sealed\": true,\n  \"seal\": {\"mode\": \"%s\", \"cipher\": \"%s\"", modes[s->mode],
+	       cipher_by_id(s->cipher)->name);
+	if (s->mode != KEY_MODE_PASSPHRASE)
+		printf(", \"key_id\": \"%s\"", id);
+	if (s->mode != KEY_MODE_FILE)
+		printf(", \"argon2id\": {\"memory_kib\": %u, \"passes\": %u, \"lanes\": %u}", s->cost.memory,
+		       s->cost.passes, s->cost.lanes);
+	printf("},\n");
+}
+
+static void table_seal(const struct header *h)
+{
+	char text[KEY_TEXT];
+
+	if (!(h->features & FEATURE_SEALED))
+		printf("sealed           no\n");
+	else if (h->slot.mode == KEY_MODE_FILE)
+		printf("sealed           %s\n", key_describe(&h->slot, text));
+	else
+		printf("sealed           %s, Argon2id %u KiB x %u\n", key_describe(&h->slot, text), h->slot.cost.memory,
+		       h->slot.cost.passes);
+}
+
 static void info_json(void)
 {
 	const struct image *im = &job.image;
@@ -191,7 +268,8 @@ static void info_json(void)
 	json_string(h->release);
 	printf(",\n  \"machine\": ");
 	json_string(h->machine);
-	printf(",\n  \"shutdown_method\": \"%s\",\n  \"sealed\": false,\n", method_name(h->shutdown));
+	printf(",\n  \"shutdown_method\": \"%s\",\n", method_name(h->shutdown));
+	json_seal(h);
 	printf("  \"raw_bytes\": %llu,\n  \"stored_bytes\": %llu,\n  \"blocks\": %llu,\n  \"extent_pages\": %llu,\n",
 	       (unsigned long long)t->raw_bytes, (unsigned long long)t->stream_bytes, (unsigned long long)t->blocks,
 	       (unsigned long long)t->extent_pages);
@@ -251,7 +329,7 @@ static void info_table(void)
 	printf("kernel           %s, %s, pages of %u bytes\n", printable(h->release), printable(h->machine),
 	       h->page_size);
 	printf("shutdown method  %s\n", method_name(h->shutdown));
-	printf("sealed           no\n");
+	table_seal(h);
 	printf("state            %s, %u of %d attempts made\n",
 	       im->state.flags & STATE_PASSED_OVER ? "passed over: will not be resumed" : "to be resumed",
 	       im->state.attempts, ATTEMPTS_MAX);
@@ -309,13 +387,61 @@ static int sink_write(struct page_sink *sink, const uint8_t *buf, uint32_t n)
 	return E_OK;
 }
 
+/* ---- seals ---- */
+
+static int open_by_passphrase(void)
+{
+	struct secret word;
+	int r = secret_get(&word, job.passphrase_fd, "Passphrase of the image: ", false);
+
+	if (r == E_OK)
+		r = seal_open_passphrase(&job.seal, &job.image.header, word.text, word.n);
+	secret_drop(&word);
+	return r;
+}
+
+/* Finds the key when there is need of one; what is read of the trailer is the image's own then. */
+static int open_trailer(void)
+{
+	const struct header *h = &job.image.header;
+	int r;
+
+	if (!(h->features & FEATURE_SEALED))
+		return image_read_trailer(&job.image);
+	secret_guard();
+	if (job.key_file)
+		r = seal_open_key_file(&job.seal, h, job.key_file);
+	else if (h->slot.mode == KEY_MODE_FILE)
+		r = fault(E_KEY, 0, "it is sealed with a key file; use --key-file");
+	else
+		r = open_by_passphrase();
+	return r == E_OK ? image_unseal(&job.image, &job.seal) : r;
+}
+
+static int make_recipient(struct recipient *to)
+{
+	unsigned cipher = job.cipher ? job.cipher->id : 0;
+	struct secret word;
+
+	secret_guard();
+	if (job.public_key)
+		return recipient_from_key_pair(to, cipher, job.public_key);
+	if (job.key_file)
+		return recipient_from_key_file(to, cipher, job.key_file);
+	int r = secret_get(&word, job.passphrase_fd, "New passphrase for the image: ", true);
+	if (r == E_OK)
+		r = recipient_from_passphrase(to, cipher, word.text, word.n, NULL);
+	secret_drop(&word);
+	return r;
+}
+
 static int load_to(int fd)
 {
 	struct file_sink sink = {{sink_write}, fd};
 	struct load_input in = {.image = &job.image, .sink = &sink.sink};
 	struct load_options o = {job.image.header.page_size, job.image.header.block_size, tool_threads(&job.conf)};
 	size_t size = 0;
-	int r = image_read_trailer(&job.image);
+	int r = open_trailer();
 
 	if (r == E_OK)
 		r = load_plan(&o, arena_limit(), &size);
@@ -520,6 +646,26 @@ static int pack_options(struct save_options *o)
 	return tool_codec(&job.conf, &o->codec, &o->level);
 }
 
+/* The seal is ready before anything is written. */
+static int pack_seal(void)
+{
+	struct recipient to;
+
+	if (!job.encrypt)
+		return job.key_file || job.public_key || job.cipher || job.passphrase_fd >= 0
+			       ? fault(E_USAGE, 0, "a key is given: --encrypt is missing")
+			       : E_OK;
+	if (job.reproducible)
+		return fault(E_USAGE, 0, "a sealed image has a new key each time: --reproducible cannot be had");
+	if (!!job.key_file + !!job.public_key + (job.passphrase_fd >= 0) > 1)
+		return fault(E_USAGE, 0, "an image is sealed in one way: --passphrase-fd, --key-file or --public-key");
+	int r = make_recipient(&to);
+	if (r == E_OK)
+		r = seal_prepare(&job.seal, &to, tool_threads(&job.conf));
+	explicit_bzero(&to, sizeof to);
+	return r;
+}
+
 static int pack_from(int raw_fd, uint64_t raw, struct save_options *o)
 {
 	struct disk *disk = &job.target.file.disk;
@@ -538,6 +684,7 @@ static int pack_from(int raw_fd, uint64_t raw, struct save_options *o)
 	if (!s)
 		return E_INTERNAL;
 	pages.end = min_u64(job.image.mark.last_page + 1ull, (disk->size - pages.start) / pages.page_size);
+	in.seal = job.encrypt ? &job.seal : NULL;
 	in.room = (pages.end - pages.next) * pages.page_size;
 	describe(&h, raw);
 	r = save_run(s, &in);
@@ -579,6 +726,8 @@ static int pack_to(const char *path, int raw_fd, uint64_t raw)
 	int r = pack_options(&o);
 
 	if (r == E_OK)
+		r = pack_seal();
+	if (r == E_OK)
 		r = ready_area(path, raw);
 	if (r == E_OK)
 		r = open_area(path);
@@ -616,6 +765,8 @@ static int do_discard(char **arg)
 	if (r != E_OK)
 		return log_fault(r, arg[0]);
 	log_note("%s: the image is given up; it is swap again", arg[0]);
+	if (job.image.key_left)
+		log_error("%s: the wrapped key of the image could not be overwritten: %s", arg[0], fault_text());
 	return E_OK;
 }
 
@@ -669,6 +820,7 @@ int main(int argc, char **argv)
 	if (!job.scratch)
 		return log_fault(E_MEMORY, "memory");
 	r = run(argc - optind, argv + optind);
+	seal_close(&job.seal);
 	target_close(&job.target);
 	arena_close(&job.arena);
 	free(job.scratch);

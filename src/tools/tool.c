@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <sched.h>
 #include <signal.h>
@@ -95,6 +96,16 @@ bool tool_number(const char *text, uint64_t *out)
 	errno = 0;
 	*out = strtoull(text, &end, 10);
 	return isdigit((unsigned char)text[0]) && !*end && !errno;
+}
+
+int tool_descriptor(const char *text, int *fd)
+{
+	uint64_t n;
+
+	if (!tool_number(text, &n) || n > INT_MAX || fcntl((int)n, F_GETFD) < 0)
+		return fault(E_USAGE, 0, "`%s' is the number of no open descriptor", text);
+	*fd = (int)n;
+	return E_OK;
 }
 
 static int open_failed(const char *path, int e, bool direct)

@@ -31,6 +31,9 @@ int tool_codec(const struct config *c, const struct codec **codec, int *level);
 /* A whole decimal number; false for anything else. */
 bool tool_number(const char *text, uint64_t *out);
 
+/* A descriptor that is open, from its number; E_USAGE. */
+int tool_descriptor(const char *text, int *fd);
+
 /* A device or file to read or write images on. */
 struct target {
 	struct disk_file file;

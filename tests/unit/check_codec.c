@@ -483,7 +483,7 @@ static void pack_block(struct block *b, uint32_t n, uint64_t number)
 	b->job.record = (struct block_record){.raw = n, .number = number};
 	ck_assert_int_eq(block_pack(&b->job, &b->packing, &b->rung, BLOCK, image), E_OK);
 	/* As it lies in the stream: the record's bytes, then the payload. */
-	memmove(b->job.packed, block_payload(&b->job), b->job.record.stored);
+	memmove(b->job.packed, b->job.payload, b->job.record.stored);
 	ck_assert_int_eq(block_record_get(&b->job.record, b->job.bytes, number, n), E_OK);
 }
 
@@ -547,7 +547,7 @@ START_TEST(worker_changes_rungs)
 		ck_assert_int_eq(block_pack(&b.job, &b.packing, r, BLOCK, image), E_OK);
 		ck_assert_ptr_eq(b.packing.ready, r);
 		ck_assert_uint_eq(b.job.record.codec, r->codec->id);
-		memmove(b.job.packed, block_payload(&b.job), b.job.record.stored);
+		memmove(b.job.packed, b.job.payload, b.job.record.stored);
 		memset(b.job.raw, 0, 4096);
 		ck_assert_int_eq(block_unpack(&b.job, &b.unpacking, image), E_OK);
 	}

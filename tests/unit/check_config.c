@@ -116,6 +116,20 @@ static const struct row corpus[] = {
 	{"force = yes\n", E_OK, "force=1"},
 	{"compress = yess\n", E_CONF, "neither y nor n"},
 	{"compress = 2\n", E_CONF, "neither y nor n"},
+	{"cipher = AES-256-GCM\n", E_OK, "cipher=2"},
+	{"cipher = chacha20-poly1305\n", E_OK, "cipher=3"},
+	{"cipher = aes-256-ocb\ncipher = auto\n", E_OK, "cipher=0"},
+	{"cipher = aes\n", E_CONF, "no such cipher; write auto, aes-256-ocb"},
+	{"key file = /run/key # unlocked before\n", E_OK, "keyfile=/run/key "},
+	{"key file = key\n", E_CONF, "no absolute path"},
+	{"key file =\n", E_CONF, "no value"},
+	{"key pair = /root/my.key\n", E_OK, "pair=/root/my.key:1"},
+	{"key pair = my.key\n", E_CONF, "no absolute path; write /etc/dormouse.key"},
+	{"passphrase tries = 1\npassphrase timeout = 3600\n", E_OK, "tries=1 timeout=3600"},
+	{"passphrase tries = 0\n", E_CONF, "no number of tries; write 1 to 100"},
+	{"passphrase tries = 101\n", E_CONF, "no number of tries"},
+	{"passphrase timeout = 0\n", E_CONF, "no number of seconds; write 1 to 3600"},
+	{"passphrase timeout = never\n", E_CONF, "no number of seconds"},
 	{"encrypt = maybe\n", E_CONF, "`encrypt = maybe': neither y nor n"},
 	/* threads */
 	{"threads = y\n", E_OK, "threads=all"},
@@ -194,9 +208,11 @@ static void dump(char out[1024], const struct config *c)
 		snprintf(threads, sizeof threads, "%u", c->threads);
 	snprintf(out, 1024,
 		 "dev=%s size=%s shutdown=%u compress=%d notes=%u offset=%" PRIu64
-		 " codec=%d:%d threads=%s encrypt=%d force=%d pause=%u wait=%u log=%d/%d ",
+		 " codec=%d:%d threads=%s encrypt=%d force=%d pause=%u wait=%u log=%d/%d "
+		 "cipher=%u keyfile=%s pair=%s:%d tries=%u timeout=%u ",
 		 c->resume_device, size, c->shutdown, c->compress, c->note_count, c->resume_offset, c->codec, c->level,
-		 threads, c->encrypt, c->force, c->resume_pause, c->resume_wait, c->suspend_loglevel, c->max_loglevel);
+		 threads, c->encrypt, c->force, c->resume_pause, c->resume_wait, c->suspend_loglevel, c->max_loglevel,
+		 c->cipher, c->key_file, c->key_pair, c->key_pair_set, c->passphrase_tries, c->passphrase_timeout);
 }
 
 START_TEST(test_corpus)
@@ -226,7 +242,8 @@ START_TEST(test_defaults)
 	ck_assert(!c.resume_offset_set);
 	ck_assert_str_eq(shown,
 			 "dev= size=unset shutdown=0 compress=1 notes=0 offset=0 codec=4:0 threads=all encrypt=0 "
-			 "force=0 pause=0 wait=10 log=-1/-1 ");
+			 "force=0 pause=0 wait=10 log=-1/-1 cipher=0 keyfile= pair=/etc/dormouse.key:0 tries=3 "
+			 "timeout=120 ");
 }
 END_TEST
 
@@ -259,6 +276,8 @@ START_TEST(test_notes)
 	ck_assert_ptr_nonnull(strstr(c.notes[2], "`image size'"));
 	ck_assert_int_eq(config_set(&c, "x:4", "early writeout = y"), E_OK);
 	ck_assert_str_eq(c.notes[3], "x:4: `early writeout' has no effect any more: writing always begins at once");
+	ck_assert_int_eq(config_set(&c, "x:4", "RSA key file = /etc/uswsusp.key"), E_OK);
+	ck_assert_ptr_nonnull(strstr(c.notes[4], "make a new key pair with `suspend-keygen'"));
 	ck_assert_str_eq(c.resume_device, "");
 	for (int i = 0; i < 40; i++)
 		ck_assert_int_eq(config_set(&c, "x:5", "splash = y"), E_OK);
@@ -383,6 +402,12 @@ START_TEST(test_shipped)
 	ck_assert_uint_eq(c.resume_pause, d.resume_pause);
 	ck_assert_str_eq(c.resume_device, d.resume_device);
 	ck_assert_str_eq(c.snapshot_device, d.snapshot_device);
+	ck_assert_uint_eq(c.cipher, d.cipher);
+	ck_assert_int_eq(c.encrypt, d.encrypt);
+	ck_assert_str_eq(c.key_file, d.key_file);
+	ck_assert_str_eq(c.key_pair, d.key_pair);
+	ck_assert_uint_eq(c.passphrase_tries, d.passphrase_tries);
+	ck_assert_uint_eq(c.passphrase_timeout, d.passphrase_timeout);
 }
 END_TEST
 

@@ -195,7 +195,7 @@ static void sample_header(struct header *h, struct fingerprint fp[2])
 	memset(h, 0, sizeof *h);
 	h->version = 1;
 	h->fingerprint_count = 2;
-	h->pages = header_pages(2);
+	h->pages = header_pages(2, false);
 	h->optional_features = 0x10203040;
 	h->page_size = 4096;
 	h->block_size = 256 << 10;
@@ -319,9 +319,9 @@ START_TEST(header_page_counts)
 					   {183, 3}, {184, 4}, {949, 15}, {950, 15}, {951, 16}, {1000, 16}};
 
 	for (int i = 0; i < ROWS(rows); i++)
-		ck_assert_msg(header_pages(rows[i][0]) == rows[i][1], "%u fingerprints: %u pages, not %u", rows[i][0],
-			      header_pages(rows[i][0]), rows[i][1]);
-	ck_assert_uint_le(header_pages(FINGERPRINTS_MAX), HEADER_PAGES_MAX);
+		ck_assert_msg(header_pages(rows[i][0], false) == rows[i][1], "%u fingerprints: %u pages, not %u",
+			      rows[i][0], header_pages(rows[i][0], false), rows[i][1]);
+	ck_assert_uint_le(header_pages(FINGERPRINTS_MAX, true), HEADER_PAGES_MAX);
 }
 END_TEST
 
@@ -334,7 +334,7 @@ static void put_many(struct header *h, uint32_t n)
 
 	sample_header(h, two);
 	h->fingerprint_count = n;
-	h->pages = header_pages(n);
+	h->pages = header_pages(n, false);
 	h->trailer_place = 0x5000;
 	memset(h->more, 0, sizeof h->more);
 	for (uint32_t i = 1; i < h->pages; i++)

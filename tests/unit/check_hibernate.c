@@ -16,6 +16,9 @@ static struct rig rig;
 static struct fake_kernel kernel;
 static struct hibernate h;
 static struct fingerprint fingerprints[FINGERPRINTS_MAX];
+static const struct bytes key = {"a key file's bytes", 18};
+static struct recipient to;
+static bool sealed; /* for that key */
 
 /* What happened. */
 static bool off;	 /* the machine went off or was restored away, by: */
@@ -116,7 +119,11 @@ static void watch(void *ctx, int call)
 
 static void open_bench(unsigned threads)
 {
-	rig_open(&rig, &(struct rig_options){.pages = PAGES,
+	if (sealed)
+		ck_assert_int_eq(recipient_from_key_bytes(&to, 0, key), E_OK);
+	rig_open(&rig, &(struct rig_options){.to = sealed ? &to : NULL,
+					     .key = key,
+					     .pages = PAGES,
 					     .area_pages = AREA,
 					     .content = CONTENT_RANDOM,
 					     .block_size = 16384,
@@ -135,6 +142,7 @@ static void close_bench(void)
 	fake_kernel_close(&kernel);
 	rig_close(&rig);
 	free(before);
+	sealed = false;
 }
 
 /* A machine as it was before; @keep_disk: the disk as it is. */
@@ -165,6 +173,7 @@ static void reset(enum shutdown_method shutdown, bool keep_disk)
 		.kernel = &kernel.kernel,
 		.disk = &rig.disk.disk,
 		.save = rig.save,
+		.seal = sealed ? &rig.seal : NULL,
 		.image = &rig.image,
 		.device = DEVICE,
 		.scratch = rig.scratch,
@@ -884,6 +893,170 @@ START_TEST(test_every_disk_operation_fails_restored)
 }
 END_TEST
 
+/* ---- sealed images ---- */
+
+/* What the contexts that wait for a key make of a message, and with a key of zeros. */
+static bool has_no_key(void)
+{
+	static const uint8_t zeros[CRYPT_KEY];
+	struct aead_with w = {.n = 0};
+	uint8_t plain[32] = "plain", one[32], two[32], tag[CRYPT_TAG];
+	struct aead *a;
+
+	must(aead_open(&a, rig.seal.cipher) == E_OK && aead_key(a, zeros) == E_OK);
+	must(aead_seal(a, &w, one, plain, sizeof plain, tag) == E_OK);
+	aead_close(a);
+	for (unsigned i = 0; i < rig.seal.contexts; i++) {
+		must(aead_seal(rig.seal.context[i], &w, two, plain, sizeof plain, tag) == E_OK);
+		if (memcmp(one, two, sizeof one))
+			return false;
+	}
+	return !memcmp(rig.seal.key, zeros, sizeof zeros);
+}
+
+/* The snapshot is made in CREATE_IMAGE: no image key is anywhere then, and no half of one. */
+static void watch_for_keys(void *ctx, int call)
+{
+	static const struct key_slot none;
+
+	watch(ctx, call);
+	if (call != KERNEL_CREATE_IMAGE && call != KERNEL_FREEZE)
+		return;
+	if (memcmp(&h.header.slot, &none, sizeof none) || !has_no_key())
+		wrong = "a key before the image";
+}
+
+static bool key_on_disk(void)
+{
+	static const uint8_t zeros[4096];
+
+	return memcmp(rig.disk.bytes + save_header_place(rig.save), zeros, 4096);
+}
+
+START_TEST(test_sealed)
+{
+	sealed = true;
+	open_bench((unsigned)_i);
+	reset(SHUTDOWN_PLATFORM, false);
+	kernel.watch = watch_for_keys;
+	run();
+	ck_assert(off && off_by == KERNEL_POWER_OFF);
+	check_disk_order(at_of(KERNEL_CREATE_IMAGE, 1), at_of(KERNEL_POWER_OFF, 1));
+	ck_assert(has_no_key());
+	ck_assert(image_stands(PAGES));
+	ck_assert_uint_eq(rig.image.header.slot.mode, KEY_MODE_FILE);
+	close_bench();
+}
+END_TEST
+
+/* Mark cleared and synced, then the key, then the pages are given back. */
+START_TEST(test_sealed_restored)
+{
+	uint64_t place;
+	unsigned i = 0;
+
+	sealed = true;
+	open_bench((unsigned)_i);
+	reset_restored();
+	place = save_header_place(rig.save);
+	run();
+	ck_assert(!off && code == E_OK && h.statistics);
+	ck_assert(given_back() && plain_swap());
+	ck_assert(!key_on_disk());
+	ck_assert_uint_eq(events_of(EVENT_KEY_LEFT), 0);
+	ck_assert_uint_eq(rig.disk.log_count, 4);
+	ck_assert(rig.disk.log[i].write && rig.disk.log[i++].offset == 0);
+	ck_assert(!rig.disk.log[i++].write);
+	ck_assert(rig.disk.log[i].write && rig.disk.log[i++].offset == place);
+	ck_assert(!rig.disk.log[i].write);
+	ck_assert_uint_lt(rig.disk.log[i].at, at_of(KERNEL_FREE_IMAGE, 1));
+	ck_assert_uint_lt(rig.disk.log[i].at, at_of(KERNEL_FREE_SWAP_PAGES, 1));
+	close_bench();
+}
+END_TEST
+
+/* The key cannot be overwritten, or nobody knows where it is: that is said, and the machine goes on. */
+START_TEST(test_sealed_key_is_left)
+{
+	sealed = true;
+	open_bench(0);
+	reset_restored();
+	fail_disk(FAKE_WRITE, 2, 1, 0, false);
+	run();
+	ck_assert(!off && code == E_OK);
+	ck_assert(given_back() && plain_swap());
+	ck_assert_uint_eq(events_of(EVENT_KEY_LEFT), 1);
+	reset_restored();
+	rig.disk.bytes[save_header_place(rig.save) + 100] ^= 1;
+	run();
+	ck_assert(!off && code == E_OK);
+	ck_assert(given_back() && plain_swap());
+	ck_assert_uint_eq(events_of(EVENT_KEY_LEFT), 1);
+	close_bench();
+}
+END_TEST
+
+/* A save that does not end in an image leaves no key behind it either. */
+START_TEST(test_sealed_and_given_up)
+{
+	sealed = true;
+	open_bench(0);
+	reset(SHUTDOWN_PLATFORM, false);
+	refuse(KERNEL_POWER_OFF, 1, 1, EBUSY);
+	run();
+	ck_assert(!off && code == E_POWER);
+	ck_assert(given_back() && plain_swap() && !key_on_disk() && has_no_key());
+	/* The mark cannot be written. */
+	reset(SHUTDOWN_PLATFORM, false);
+	fail_disk(FAKE_WRITE, 1, 1, 0, true);
+	run();
+	ck_assert(!off && code == E_IO);
+	ck_assert(given_back() && plain_swap() && !key_on_disk() && has_no_key());
+	/* The kernel makes no image at all: no key, and nothing written. */
+	reset(SHUTDOWN_PLATFORM, false);
+	refuse(KERNEL_CREATE_IMAGE, 1, 1, EIO);
+	run();
+	ck_assert(!off && code == E_SNAPSHOT);
+	ck_assert(given_back() && has_no_key());
+	close_bench();
+}
+END_TEST
+
+/* Swap is too small, then the smallest image fits: it has a key of its own. */
+START_TEST(test_sealed_twice)
+{
+	struct key_slot first;
+
+	sealed = true;
+	open_bench(0);
+	reset(SHUTDOWN_PLATFORM, false);
+	rig.swap.count = 60;
+	kernel.watch = watch;
+	run();
+	ck_assert(off && off_by == KERNEL_POWER_OFF);
+	ck_assert_uint_eq(events_of(EVENT_SMALLEST), 1);
+	first = h.header.slot;
+	ck_assert(image_stands(SMALLEST));
+	ck_assert_mem_eq(rig.image.header.slot.ephemeral, first.ephemeral, sizeof first.ephemeral);
+	close_bench();
+}
+END_TEST
+
+/* Rule 1 holds with the writes that sealing adds. */
+START_TEST(test_sealed_every_disk_operation_fails)
+{
+	static const unsigned times[] = {1, 3, FAKE_FOR_GOOD};
+	unsigned nth = 1;
+
+	sealed = true;
+	open_bench(_i & 1 ? 2 : 0);
+	while (disk_fails(nth, times[_i / 2 % 3], _i / 6 % 2 ? 4096 : 0, _i / 12))
+		nth++;
+	ck_assert_uint_gt(nth, 8);
+	close_bench();
+}
+END_TEST
+
 /* ---- the load's last step ---- */
 
 static unsigned gave_up_at;
@@ -1053,6 +1226,16 @@ static void add_outcomes(TCase *t)
 	tcase_add_test(t, test_restored_over_another_image);
 }
 
+static void add_sealed(TCase *t)
+{
+	tcase_add_loop_test(t, test_sealed, 0, 3);
+	tcase_add_loop_test(t, test_sealed_restored, 0, 3);
+	tcase_add_test(t, test_sealed_key_is_left);
+	tcase_add_test(t, test_sealed_and_given_up);
+	tcase_add_test(t, test_sealed_twice);
+	tcase_add_loop_test(t, test_sealed_every_disk_operation_fails, 0, 24);
+}
+
 int main(void)
 {
 	Suite *s = suite_create("check_hibernate");
@@ -1068,6 +1251,8 @@ int main(void)
 	tcase_add_test(t, test_every_call_fails_when_tight);
 	tcase_add_loop_test(t, test_every_disk_operation_fails, 0, 48);
 	tcase_add_loop_test(t, test_every_disk_operation_fails_restored, 0, 10);
+	if (crypt_built_in())
+		add_sealed(add(s, "sealed"));
 	t = add(s, "restore");
 	tcase_add_loop_test(t, test_restore, 0, 3);
 	tcase_add_loop_test(t, test_restore_fails, 0, 4);

@@ -86,7 +86,7 @@ static int write_stream(uint64_t length)
 	uint64_t random = SEED;
 	int r = E_OK;
 
-	stream_out_start(&out, &disk.disk, &swap.pages, image);
+	stream_out_start(&out, &disk.disk, &swap.pages, image, NULL);
 	for (uint64_t at = 0; at < length && r == E_OK;) {
 		uint32_t n = piece(&random, length - at);
 
@@ -114,7 +114,7 @@ static int read_piece(uint64_t at, uint32_t n, uint64_t *wrong)
 static int read_stream(uint64_t length, uint64_t *wrong)
 {
 	uint64_t random = SEED + 1;
-	int r = stream_in_start(&in, &disk.disk, image, &trailer);
+	int r = stream_in_start(&in, &disk.disk, image, &trailer, NULL);
 
 	*wrong = 0;
 	for (uint64_t at = 0; at < length && r == E_OK;) {
@@ -491,7 +491,7 @@ START_TEST(test_metadata_pages)
 	uint64_t place[16], wrong;
 
 	open_all(LAYOUT_SPREAD, 4096, 1);
-	stream_out_start(&out, &disk.disk, &swap.pages, image);
+	stream_out_start(&out, &disk.disk, &swap.pages, image, NULL);
 	ck_assert_int_eq(stream_out_reserve(&out, 0), E_OK);
 	for (int i = 0; i < 16; i++) {
 		ck_assert_int_eq(stream_out_page(&out, &place[i]), E_OK);
@@ -524,7 +524,7 @@ START_TEST(test_reserve_holds_extent_pages)
 	for (uint64_t first = 0; first < 16 << 20; first += (2 << 20) + 40960) {
 		uint64_t at = 0;
 
-		stream_out_start(&out, &disk.disk, &swap.pages, image);
+		stream_out_start(&out, &disk.disk, &swap.pages, image, NULL);
 		swap.given = 0;
 		for (; at < first; at += 4096)
 			must(append(at, 4096) == E_OK);

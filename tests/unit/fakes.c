@@ -894,10 +894,14 @@ void rig_open(struct rig *r, const struct rig_options *o)
 	rig_fingerprints(r);
 	rig_header(r);
 	rig_carve(r);
+	if (r->o.to)
+		ck_assert_int_eq(seal_prepare(&r->seal, r->o.to, r->o.threads), E_OK);
 }
 
 void rig_close(struct rig *r)
 {
+	seal_close(&r->seal);
+	seal_close(&r->opened);
 	fake_disk_close(&r->disk);
 	fake_swap_close(&r->swap);
 	fake_sink_close(&r->sink);
@@ -916,6 +920,7 @@ int rig_save_run(struct rig *r)
 		.swap = &r->swap.pages,
 		.header = &r->header,
 		.fingerprints = r->fingerprint,
+		.seal = r->o.to ? &r->seal : NULL,
 		.tick = r->tick,
 		.tick_ctx = r,
 	};
@@ -943,6 +948,21 @@ int rig_save(struct rig *r)
 	return e == E_OK ? rig_mark(r) : e;
 }
 
+static int rig_trailer(struct rig *r)
+{
+	const struct header *h = &r->image.header;
+	int e = E_OK;
+
+	if (!(h->features & FEATURE_SEALED))
+		return image_read_trailer(&r->image);
+	if (!r->opened.cipher || memcmp(r->opened.header, h->hash, sizeof h->hash)) {
+		seal_close(&r->opened);
+		e = r->o.passphrase ? seal_open_passphrase(&r->opened, h, r->o.passphrase, strlen(r->o.passphrase))
+				    : seal_open_key_bytes(&r->opened, h, r->o.key);
+	}
+	return e == E_OK ? image_unseal(&r->image, &r->opened) : e;
+}
+
 int rig_load(struct rig *r)
 {
 	struct load_input in = {.image = &r->image, .sink = &r->sink.sink, .tick = r->tick, .tick_ctx = r};
@@ -954,7 +974,7 @@ int rig_load(struct rig *r)
 	r->sink.fail_at = fail_at;
 	int e = image_open(&r->image, &r->disk.disk, r->o.area_start, r->scratch);
 	if (e == E_OK)
-		e = image_read_trailer(&r->image);
+		e = rig_trailer(r);
 	if (e != E_OK)
 		return e;
 	ck_assert_uint_eq(r->image.header.block_size, r->o.block_size);

@@ -8,6 +8,7 @@
 #include "image/image.h"
 #include "image/load.h"
 #include "image/save.h"
+#include "image/seal.h"
 #include "system/kernel.h"
 
 #include <check.h>
@@ -219,7 +220,10 @@ struct rig_options {
 	uint64_t async;
 	bool timed; /* not reproducible */
 	uint32_t fingerprints;
-	uint8_t id; /* first byte of the image's id; 0: 0x11 */
+	uint8_t id;		    /* first byte of the image's id; 0: 0x11 */
+	const struct recipient *to; /* sealed for it, or NULL */
+	struct bytes key;	    /* what opens it: a key file's bytes, or: */
+	const char *passphrase;
 };
 
 struct rig {
@@ -237,6 +241,7 @@ struct rig {
 	uint8_t *scratch, *original; /* original: the area's first page */
 	uint64_t raw;		     /* bytes */
 	int (*tick)(void *ctx, const struct save_progress *p);
+	struct seal seal, opened; /* opened: as long as the header is the same */
 };
 
 void rig_open(struct rig *r, const struct rig_options *o);
@@ -246,7 +251,7 @@ int rig_save_run(struct rig *r);
 int rig_mark(struct rig *r);
 /* Both. */
 int rig_save(struct rig *r);
-/* image_open, image_read_trailer, load_run into a fresh sink. */
+/* image_open, the seal if there is one, image_read_trailer, load_run into a fresh sink. */
 int rig_load(struct rig *r);
 /* The sink got the exact image. */
 bool rig_same(const struct rig *r);

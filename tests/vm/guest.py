@@ -108,6 +108,7 @@ class Guest:
         self.changed = threading.Condition()
         self.failure: str | None = None
         self.watch_panics = True
+        self.heard = 0          # how much of the console's text a question was found in
         self.streams: dict[str, Stream] = {}
         far = [self._open(name) for name in ("console", "shell", "qmp")]
         command = self._command(shape, image, initramfs, append, [s.fileno() for s in far])
@@ -258,15 +259,39 @@ class Guest:
             raise GuestError(f'"{command}" gave {done.status}: {done.text}')
         return done.text
 
+    # --- the console, as a person sees it ---
+
     def console_send(self, data: bytes) -> None:
         """Type on the console."""
         self.streams["console"].sock.sendall(data)
 
+    def console_text(self) -> str:
+        """All that the console has shown, its unfinished line too."""
+        console = self.streams["console"]
+        return "\n".join([line for _, line in console.lines] + [console.rest.decode(errors="replace")])
+
+    def hear(self, question: str, timeout: float = 60.0) -> None:
+        """Wait until the console shows this after all that was heard before; a prompt has no line's end."""
+        def asked() -> bool:
+            at = self.console_text().find(question, self.heard)
+            if at >= 0:
+                self.heard = at + len(question)
+            return at >= 0
+
+        self.wait(asked, timeout, f'the console\'s "{question}"')
+
+    def answer(self, question: str, keys: str, pause: float = 0.0, timeout: float = 60.0) -> None:
+        """Wait for a question on the console and type, with a pause before each key."""
+        self.hear(question, timeout)
+        for key in keys if pause else [keys]:
+            time.sleep(pause)
+            self.console_send(key.encode())
+
     # --- power and QEMU's control channel ---
 
-    def _qmp(self, command: str) -> str:
+    def _qmp(self, command: str, arguments: dict[str, Any] | None = None) -> str:
         name = f"{command}-{next(COMMANDS)}"
-        message = {"execute": command, "id": name}
+        message = {"execute": command, "id": name, "arguments": arguments or {}}
         try:
             self.streams["qmp"].sock.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
@@ -304,6 +329,14 @@ class Guest:
             return None
 
         return self.wait(answer, 10, "disk statistics")
+
+    def save_memory(self, path: Path) -> None:
+        """Write the guest's physical memory to a file of the host."""
+        size = self.shape.memory << 20
+        name = self._qmp("pmemsave", {"val": 0, "size": size, "filename": str(path)})
+        self.wait(lambda: any(f'"{name}"' in line for _, line in self.streams["qmp"].lines), 60, "memory")
+        if path.stat().st_size != size:
+            raise GuestError("the memory was not written whole")
 
     def kill(self) -> None:
         """End QEMU at once, as when the power fails."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import shutil
 import subprocess
@@ -86,6 +87,12 @@ def digest(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") \
             else hashlib.sha256(file.read()).hexdigest()
+
+
+def holds(path: Path, *wanted: bytes) -> list[bytes]:
+    """Which of these byte strings lie anywhere in the file."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return [text for text in wanted if content.find(text) >= 0]
 
 
 def data_runs(path: Path) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ from kernel import Kernel
 
 HERE = Path(__file__).resolve().parent
 BOOT_MODULES = ["virtio_pci", "virtio_blk", "ext4", "crc32c_generic", "loop", "dm_mod"]
-PROGRAMS = ["s2disk", "resume", "s2image", "swap-offset", "s2bench"]
+PROGRAMS = ["s2disk", "resume", "s2image", "swap-offset", "s2bench", "suspend-keygen"]
 APPLETS = ["dd", "insmod", "mkfifo", "mkswap", "mount", "poweroff", "setsid", "sha256sum", "sh", "stty",
            "swapoff", "swapon", "timeout", "umount", "usleep", "xxd"]
 FOLDERS = ["bin", "dev", "etc", "guest", "lib", "lib/modules", "lib64", "mnt", "proc", "run", "sbin",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Callable
 
 import hostdisk
 from guest import Disk, Guest, GuestError, Reply, Shape
@@ -21,6 +22,7 @@ FS_DEVICE = "/dev/vdb"
 EXTRA_DEVICE = "/dev/vdc"
 S2DISK = f"s2disk -r {SWAP_DEVICE}"
 RESUME = f"resume {SWAP_DEVICE}"
+Talk = Callable[[Guest], object]   # what a person does at the guest's console
 
 
 class Failed(Exception):
@@ -57,12 +59,14 @@ class Cycle:
 class Machine:
     """The machine of one group of scenarios."""
 
-    def __init__(self, setup: Setup, kernel: Kernel, initramfs: Path, folder: Path, logs: Path) -> None:
+    def __init__(self, setup: Setup, kernel: Kernel, initramfs: Path, folder: Path, logs: Path,
+                 build: Path = Path(".")) -> None:
         self.setup = setup
         self.kernel = kernel
         self.initramfs = initramfs
         self.folder = folder
         self.logs = logs
+        self.build = build
         self.guest: Guest | None = None
         self.proving = False   # the running guest has been through state_begin
         self.boots = 0
@@ -119,10 +123,13 @@ class Machine:
     # --- hibernation ---
 
     def save(self, command: str = S2DISK, reason: str = "guest-shutdown", timeout: float = 120.0,
-             where: tuple[Path, int] | None = None, signature: str = hostdisk.IMAGE) -> "Save":
-        """Hibernate the running guest; returns when the machine is off."""
+             where: tuple[Path, int] | None = None, signature: str = hostdisk.IMAGE,
+             talk: Talk | None = None) -> "Save":
+        """Hibernate the running guest, with somebody at its console; returns when the machine is off."""
         guest = self.live()
         number = guest.send(f"echo SAVE-BEGIN; {command}")
+        if talk:
+            talk(guest)
         guest.wait(lambda: guest.event("SHUTDOWN") or guest.reply(number), timeout,
                    f'power-off after "{command}"')
         answer = guest.reply(number)
@@ -140,10 +147,12 @@ class Machine:
         return Save(number, text, when - began, written)
 
     def restore(self, save: "Save", command: str = RESUME, timeout: float = 120.0,
-                append: str = "") -> Cycle:
+                append: str = "", talk: Talk | None = None) -> Cycle:
         """Boot again and resume; returns when the restored shell has answered."""
         guest = self.boot(append)
         number = guest.send(f"echo RESUME-BEGIN; {command}")
+        if talk:
+            talk(guest)
         guest.wait(lambda: guest.reply(number) or guest.reply(save.number), timeout,
                    f'restored system after "{command}"')
         failed = guest.reply(number)
@@ -171,9 +180,10 @@ class Machine:
         need(not wrong, f"the file system is damaged: {wrong}")
         guest.check(f"mount -t ext4 {FS_DEVICE} /mnt")
 
-    def cycle(self, command: str = S2DISK, resume: str = RESUME, **options: object) -> Cycle:
-        """A whole hibernation with its proof."""
-        done = self.restore(self.save(command, **options), resume)  # type: ignore[arg-type]
+    def cycle(self, command: str = S2DISK, resume: str = RESUME, talk: Talk | None = None,
+              **options: object) -> Cycle:
+        """A whole hibernation with its proof; `talk` is about the boot that resumes."""
+        done = self.restore(self.save(command, **options), resume, talk=talk)  # type: ignore[arg-type]
         self.prove()
         return done
 

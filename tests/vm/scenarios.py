@@ -9,6 +9,8 @@ the scenarios of one group one after the other on one machine.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
 from dataclasses import dataclass
 from typing import Callable
@@ -16,12 +18,15 @@ from typing import Callable
 import hostdisk
 from guest import Guest
 from hostdisk import IMAGE, KERNEL_IMAGE, SWAP
-from machine import EXTRA_DEVICE, FS_DEVICE, RESUME, S2DISK, SWAP_DEVICE, Failed, Machine, Save, Setup, need
+from machine import (EXTRA_DEVICE, FS_DEVICE, RESUME, S2DISK, SWAP_DEVICE, Failed, Machine, Save, Setup, Talk,
+                     need)
 
 # Exit codes of the programs (src/base/error.h).
+UNUSABLE = 3
 BUSY, MISSING, TOO_SMALL, FREEZE, SNAPSHOT, POWER_OFF = 6, 7, 9, 11, 12, 13
 NO_IMAGE, CORRUPT, OTHER_MACHINE, STALE, NORESUME, MOUNTED = 20, 21, 23, 25, 28, 29
-RESTORE, FOREIGN, GIVEN_UP = 30, 31, 32
+NO_WAY_TO_ASK = 27
+RESTORE, FOREIGN, GIVEN_UP, DECLINED = 30, 31, 32, 34
 
 GROUPS = {
     "cycles": Setup(),
@@ -34,6 +39,7 @@ GROUPS = {
     "faults": Setup(),
     "memory": Setup(swap=700),
     "slow": Setup(limit=20_000_000),
+    "sealed": Setup(),
 }
 
 
@@ -499,10 +505,10 @@ def no_calls_for_memory_while_frozen(machine: Machine) -> None:
     watched_cycle(machine, f"SHIM_SECCOMP=1 {SHIM} /guest/s2disk -r {SWAP_DEVICE}")
 
 
-def watched_cycle(machine: Machine, command: str) -> None:
+def watched_cycle(machine: Machine, command: str, resume: str = RESUME) -> None:
     """A cycle in which the shim has nothing to report: not in the boot that saves, nor in the other."""
     consoles = [machine.live().logs / "console.log"]
-    machine.cycle(command)
+    machine.cycle(command, resume)
     consoles.append(machine.live().logs / "console.log")
     for log in consoles:
         hits = [line for line in log.read_text(errors="replace").splitlines() if "shim: trapped" in line]
@@ -630,3 +636,205 @@ def start_loading(guest: Guest) -> int:
         need(time.time() < end, "nothing was read")
         time.sleep(0.1)
     return number
+
+
+# --- sealed images; a person types on the serial console ---
+
+PASSPHRASE = "vierzehn M\u00e4use schlafen 7 Monate"
+FAST = "-P 'compressor = lz4'"
+RAW = "-P 'compressor = none'"   # only sealing hides what lies in the image
+KEY_FILE = "/run/dormouse-key"
+PAIR = "/etc/dormouse.key"
+QUESTION = "Passphrase for"
+CHOICES = "power off"
+
+
+def sealed(options: str = "") -> str:
+    """The command that saves a sealed image from the console."""
+    return f"at_console /guest/s2disk -r {SWAP_DEVICE} -P 'encrypt = y' {options}"
+
+
+def unseal(options: str = "") -> str:
+    """The command that resumes at the console."""
+    return f"at_console /guest/resume {options} {SWAP_DEVICE}"
+
+
+def type_new(guest: Guest) -> None:
+    """Give the passphrase for a new image, twice."""
+    guest.answer("New passphrase", PASSPHRASE + "\r")
+    guest.answer("Again", PASSPHRASE + "\r")
+
+
+def type_right(guest: Guest) -> None:
+    """Open the image."""
+    guest.answer(QUESTION, PASSPHRASE + "\r")
+
+
+def type_wrong(guest: Guest, times: int = 3) -> None:
+    """Give a wrong passphrase, again and again."""
+    for number in range(times):
+        guest.answer(QUESTION, f"wrong {number}\r")
+
+
+def type_slowly(seconds: float) -> Talk:
+    """Wrong twice, then right, with pauses that make the typing last for so long."""
+    def talk(guest: Guest) -> None:
+        type_wrong(guest, 2)
+        guest.answer(QUESTION, PASSPHRASE + "\r", seconds / len(PASSPHRASE))
+    return talk
+
+
+def plant(guest: Guest) -> bytes:
+    """Put bytes into the guest's memory that are nowhere else; typed as digits, they do not lie in a tty's buffer."""
+    marker = os.urandom(64)
+    guest.check(f"echo {marker.hex()} | xxd -p -r > /run/marker && [ $(wc -c < /run/marker) = 64 ]")
+    return marker
+
+
+def image_key(machine: Machine, *how: str, secret: bytes = b"") -> bytes:
+    """The key of the image that stands on the swap disk, worked out anew by the product's own code."""
+    done = subprocess.run([machine.build / "tests/vm/imagekey", *how, machine.swap], input=secret,
+                          capture_output=True)
+    need(done.returncode == 0, f"imagekey: {done.stderr.decode()}")
+    key = bytes.fromhex(done.stdout.decode())
+    need(len(key) == 32 and key != bytes(32), "no key")
+    return key
+
+
+def leaves_no_secret(machine: Machine, marker: bytes, *secrets: bytes) -> None:
+    """None of these lie in the memory of the guest that runs, where the marker is, nor on its swap disk."""
+    guest = machine.live()
+    memory = machine.folder / "memory"
+    guest.save_memory(memory)
+    try:
+        need(hostdisk.holds(memory, marker), "the marker is not found in memory: this test sees nothing")
+        need(not hostdisk.holds(memory, *secrets), "a secret lies in memory")
+    finally:
+        memory.unlink()
+    guest.check("sync")
+    need(not hostdisk.holds(machine.swap, *secrets), "a secret lies on the swap disk")
+
+
+@scenario("sealed")
+def sealed_by_passphrase(machine: Machine) -> str:
+    """Sealed by a passphrase that is typed: nothing of memory can be read on the disk, no secret is left anywhere."""
+    marker = plant(machine.live())
+    machine.save(with_option("compressor = none"))
+    need(hostdisk.holds(machine.swap, marker), "a plain image does not show the marker: this test sees nothing")
+    marker = plant(machine.live())
+    save = machine.save(sealed(RAW), talk=type_new)
+    need(not hostdisk.holds(machine.swap, marker), "a sealed image shows the marker")
+    key = image_key(machine, "--passphrase", secret=PASSPHRASE.encode())
+    done = machine.restore(save, unseal(), talk=type_right)
+    leaves_no_secret(machine, marker, key, PASSPHRASE.encode())
+    machine.prove()
+    return f"saved in {done.save_seconds:.1f} s, loaded in {done.load_seconds:.1f} s"
+
+
+@scenario("sealed")
+def sealed_by_key_pair(machine: Machine) -> None:
+    """Sealed by a key pair, which asks nothing; opened after two wrong passphrases and half a minute of typing."""
+    machine.live().check(f"echo '{PASSPHRASE}' > /run/passphrase && "
+                         f"suspend_keygen -o {PAIR} --passphrase-fd 3 3< /run/passphrase", 120)
+    save = machine.save(with_option("encrypt = y"))
+    need("assphrase" not in save.text, f"it asked: {save.text}")
+    machine.restore(save, unseal("-v -P 'passphrase timeout = 10'"), talk=type_slowly(30))
+    need(machine.live().find(r"\b\d{4,} KiB were read ahead"), "nothing was read while the passphrase was typed")
+    machine.live().check(f"rm {PAIR}")
+    machine.prove()
+
+
+@scenario("sealed", long=True)
+def sealed_slow_typing(machine: Machine) -> None:
+    """Three minutes of typing, longer than the time allowed without any key."""
+    save = machine.save(sealed(FAST), talk=type_new)
+    machine.restore(save, unseal(), talk=type_slowly(180), timeout=240)
+    machine.prove()
+
+
+@scenario("sealed")
+def sealed_by_key_file(machine: Machine) -> None:
+    """Sealed by a file of key bytes; a boot without it loads nothing, one with it asks nothing."""
+    content = os.urandom(32)
+    put = f"(umask 077; echo {content.hex()} | xxd -p -r > {KEY_FILE})"
+    marker = plant(machine.live())
+    machine.live().check(put)
+    option = f"-P 'key file = {KEY_FILE}'"
+    save = machine.save(f"{S2DISK} -P 'encrypt = y' {option}")
+    key = image_key(machine, "--key-file", secret=content)
+    machine.restore(save, f"{put}; {RESUME} {option}")
+    leaves_no_secret(machine, marker, key)
+    machine.prove()
+    machine.live().check(f"chmod 640 {KEY_FILE}")
+    machine.refuse(f"{S2DISK} -P 'encrypt = y' {option}", UNUSABLE)
+    machine.prove()
+
+
+@scenario("sealed")
+def sealed_kept_by_power_off(machine: Machine) -> None:
+    """Nobody types, or wrong three times and power off: the image is kept, and the right passphrase opens it."""
+    save = machine.save(sealed(FAST), talk=type_new)
+    for option, talk in (("-P 'passphrase timeout = 5'", lambda guest: guest.hear(QUESTION)),
+                         ("", lambda guest: (type_wrong(guest), guest.answer(CHOICES, "p")))):
+        guest = machine.boot()
+        guest.send(unseal(option))
+        talk(guest)
+        why, _ = guest.wait_off(60)
+        need(why == "guest-shutdown", f"QEMU ended by {why}")
+        machine.cut_power()
+        need(hostdisk.signature(machine.swap) == IMAGE, "the image is gone")
+    machine.restore(save, unseal(), talk=type_right)
+    machine.prove()
+
+
+@scenario("sealed")
+def sealed_given_up(machine: Machine) -> None:
+    """Wrong three times and the boot chosen: the image is given up, and stale wherever a copy of it is left."""
+    machine.live().check("echo old > /mnt/file")
+    machine.save(sealed(FAST), talk=type_new)
+    copy = machine.folder / "copy.img"
+    hostdisk.copy(machine.swap, copy)
+    guest = machine.boot()
+    number = guest.send(unseal())
+    type_wrong(guest)
+    guest.answer(CHOICES, "b")
+    done = guest.wait_reply(number)
+    need(done.status == DECLINED, f"resume gave {done.status}: {done.text}")
+    guest.check(f"mount -t ext4 {FS_DEVICE} /mnt && echo new > /mnt/file && umount /mnt")
+    machine.boot()
+    machine.refuse(RESUME, NO_IMAGE)
+    machine.cut_power()
+    copy.rename(machine.swap)
+    machine.boot()
+    machine.refuse(RESUME, STALE)   # without a question: nobody is there to answer it
+    goes_on(machine)
+
+
+@scenario("sealed")
+def sealed_allocates_nothing(machine: Machine) -> None:
+    """Sealing takes no memory and opens no file while tasks are frozen."""
+    machine.live().check(f"(umask 077; head -c 32 /dev/zero > {KEY_FILE})")
+    command = f"/guest/s2disk -r {SWAP_DEVICE} -P 'encrypt = y' -P 'key file = {KEY_FILE}'"
+    resume = f"(umask 077; head -c 32 /dev/zero > {KEY_FILE}); {RESUME} -P 'key file = {KEY_FILE}'"
+    watched_cycle(machine, f"SHIM_TRAP=1 {SHIM} {command}", resume)
+    watched_cycle(machine, f"SHIM_SECCOMP=1 {SHIM} {command}", resume)
+
+
+@scenario("sealed")
+def sealed_refused_without_key(machine: Machine) -> None:
+    """With nobody to ask and no key, s2disk refuses; the system goes on as before."""
+    machine.live()
+    done = machine.refuse(f"setsid /guest/s2disk -r {SWAP_DEVICE} -P 'encrypt = y'", NO_WAY_TO_ASK)
+    need("suspend-keygen" in done.text, f"no advice: {done.text}")
+    usable_after(machine, "a refusal")
+
+
+@scenario("sealed")
+def sealed_nobody_to_ask(machine: Machine) -> None:
+    """No terminal at all at boot: the image is given up, and the boot goes on."""
+    machine.save(sealed(FAST), talk=type_new)
+    machine.boot()
+    done = machine.refuse(f"rm /dev/console; setsid /guest/resume {SWAP_DEVICE}", NO_WAY_TO_ASK)
+    need("given up" in done.text, f"nothing was said: {done.text}")
+    need(hostdisk.signature(machine.swap) == SWAP, "the image stands")
+    machine.cut_power()

@@ -8,6 +8,17 @@ resume() { /guest/resume "$@"; }
 s2image() { /guest/s2image "$@"; }
 swap_offset() { /guest/swap-offset "$@"; }
 s2bench() { /guest/s2bench "$@"; }
+suspend_keygen() { /guest/suspend-keygen "$@"; }
+
+# at_console COMMAND...: as the first boot scripts run it, with the console and no controlling terminal.
+# The kernel's own lines would fall into the prompts that the host waits for.
+at_console() {
+	dmesg -n 1
+	setsid "$@" < /dev/console
+	set -- $?
+	dmesg -n 7
+	return "$1"
+}
 
 uptime_now() { cut -d' ' -f1 /proc/uptime; }
 
