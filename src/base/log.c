@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <syslog.h>
 #include <unistd.h>
 
 /* Used by the main thread only, but for log_verbose before any thread exists. */
@@ -19,6 +21,8 @@ static int out_fd = 1, err_fd = 2, kmsg_fd = -1;
 static bool holding;
 static char held[8192];
 static size_t held_len;
+static void (*mirror)(void *ctx, const char *line, size_t len);
+static void *mirror_ctx;
 
 /* A descriptor for @fd's file that cannot block, or @fd itself where it never does. */
 static int never_blocking(int fd)
@@ -85,6 +89,8 @@ static void say(bool is_error, const char *fmt, va_list ap)
 	keep(line, len, is_error);
 	if (kmsg_fd >= 0)
 		emit(kmsg_fd, line, len);
+	if (mirror)
+		mirror(mirror_ctx, line, len);
 }
 
 void log_error(const char *fmt, ...)
@@ -149,4 +155,38 @@ void log_release(void)
 		at += len;
 	}
 	held_len = 0;
+}
+
+void log_mirror(void (*to)(void *ctx, const char *line, size_t len), void *ctx)
+{
+	mirror = to;
+	mirror_ctx = ctx;
+}
+
+static int open_system_log(void)
+{
+	static const struct sockaddr_un a = {.sun_family = AF_UNIX, .sun_path = "/dev/log"};
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd >= 0 && connect(fd, (const struct sockaddr *)&a, sizeof a)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd >= 0 ? fd : open("/dev/kmsg", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+}
+
+void log_system(const char *fmt, ...)
+{
+	char line[1024];
+	int fd = open_system_log(), head;
+	va_list ap;
+
+	if (fd < 0)
+		return;
+	head = snprintf(line, sizeof line, "<%d>%s[%d]: ", LOG_DAEMON | LOG_NOTICE, tool, (int)getpid());
+	va_start(ap, fmt);
+	vsnprintf(line + head, sizeof line - (size_t)head, fmt, ap);
+	va_end(ap);
+	emit(fd, line, strlen(line));
+	close(fd);
 }

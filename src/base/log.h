@@ -11,6 +11,8 @@
 #ifndef DORMOUSE_BASE_LOG_H
 #define DORMOUSE_BASE_LOG_H
 
+#include <stddef.h>
+
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_NOTE, LOG_LEVEL_VERBOSE };
 
 /* @name prefixes each line.  Opens what is needed; call once, early. */
@@ -28,5 +30,14 @@ int log_fault(int code, const char *what);
 
 void log_hold(void);
 void log_release(void);
+
+/* Between the two, every line also goes there; NULL ends it.  @to may not block. */
+void log_mirror(void (*to)(void *ctx, const char *line, size_t len), void *ctx);
+
+/*
+ * One line to the system's log: /dev/log, or the kernel's where nobody listens.
+ * Does not wait; only while tasks run.
+ */
+void log_system(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

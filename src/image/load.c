@@ -22,6 +22,7 @@ struct load {
 	bool closed; /* the closing record was read and holds */
 	/* Drain and fill write, tick reads. */
 	_Atomic uint64_t raw_done, stored_done;
+	_Atomic unsigned last_codec;
 };
 
 struct load *load_carve(struct arena *a, const struct load_options *o)
@@ -145,6 +146,7 @@ static int drain(void *ctx, unsigned slot)
 	struct block_job *j = &l->job[slot];
 
 	atomic_fetch_add_explicit(&l->raw_done, j->record.raw, memory_order_relaxed);
+	atomic_store_explicit(&l->last_codec, j->record.codec, memory_order_relaxed);
 	return l->in->sink->write(l->in->sink, j->raw, j->record.raw);
 }
 
@@ -156,6 +158,7 @@ static int tick(void *ctx)
 		.stored = atomic_load_explicit(&l->stored_done, memory_order_relaxed),
 		.total = header_of(l)->image_bytes,
 		.ns = clock_ns() - l->started,
+		.codec = atomic_load_explicit(&l->last_codec, memory_order_relaxed),
 	};
 
 	return l->in->tick ? l->in->tick(l->in->tick_ctx, &p) : E_OK;
@@ -192,6 +195,7 @@ int load_run(struct load *l, const struct load_input *in)
 	l->image_check = id64(im->header.image_id);
 	l->closed = false;
 	l->raw_done = l->stored_done = 0;
+	l->last_codec = CODEC_NONE;
 	int r = ready_seal(l);
 	if (r != E_OK)
 		return r;
@@ -204,5 +208,5 @@ int load_run(struct load *l, const struct load_input *in)
 	if (r == E_OK && !l->closed)
 		r = fault(E_CORRUPT, 0, "stream: it has no closing record");
 	stream_in_settle(&l->stream);
-	return r;
+	return r == E_OK ? tick(l) : r; /* however short the load was, it asks once */
 }

@@ -22,6 +22,7 @@ int load_plan(struct load_options *o, size_t limit, size_t *size);
 struct load_input {
 	const struct image *image; /* opened; a sealed one unsealed, see seal.h */
 	struct page_sink *sink;
+	/* As save_input's; at the end too, when all is loaded and verified. */
 	int (*tick)(void *ctx, const struct save_progress *p);
 	void *tick_ctx;
 };

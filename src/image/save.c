@@ -29,6 +29,7 @@ struct save {
 	struct trailer trailer;
 	/* Drain writes, tick reads. */
 	_Atomic uint64_t raw_done, stored_done;
+	_Atomic unsigned last_codec;
 };
 
 /* ---- memory ---- */
@@ -165,6 +166,7 @@ static void count(struct save *s, const struct block_record *b)
 	s->trailer.raw_bytes += b->raw;
 	atomic_store_explicit(&s->raw_done, s->trailer.raw_bytes, memory_order_relaxed);
 	atomic_store_explicit(&s->stored_done, s->out.position, memory_order_relaxed);
+	atomic_store_explicit(&s->last_codec, b->codec, memory_order_relaxed);
 }
 
 static int drain(void *ctx, unsigned slot)
@@ -194,6 +196,7 @@ static int tick(void *ctx)
 		.stored = atomic_load_explicit(&s->stored_done, memory_order_relaxed),
 		.total = s->in->header->image_bytes,
 		.ns = clock_ns() - s->started,
+		.codec = atomic_load_explicit(&s->last_codec, memory_order_relaxed),
 	};
 
 	return s->in->tick ? s->in->tick(s->in->tick_ctx, &p) : E_OK;
@@ -336,6 +339,7 @@ static void begin(struct save *s, const struct save_input *in)
 	s->trailer.image_check = id64(in->header->image_id);
 	s->raw_done = s->stored_done = 0;
 	stream_out_start(&s->out, in->disk, in->swap, in->header->image_id, in->seal ? in->seal->extents : NULL);
+	s->last_codec = CODEC_NONE;
 }
 
 static int write_all(struct save *s)

@@ -26,6 +26,7 @@ struct save_progress {
 	uint64_t raw, stored; /* bytes so far */
 	uint64_t total;	      /* raw bytes of the whole */
 	uint64_t ns;	      /* since the start */
+	unsigned codec;	      /* of the last block */
 };
 
 struct save;

@@ -237,6 +237,20 @@ static int power_off(struct hibernate *h)
 	return E_POWER;
 }
 
+/* With the image on the disk, memory kept powered: whichever is there at the end, the machine goes on from it. */
+static int suspend_to_ram(struct hibernate *h)
+{
+	int e = call(h, KERNEL_S2RAM, 0, NULL);
+
+	if (e) {
+		tell(h, EVENT_RAM_FAIL, (uint64_t)e, 0);
+		return power_off(h);
+	}
+	h->awake = true;
+	tell(h, EVENT_AWAKE, 0, 0);
+	return back_or_off(h, E_OK);
+}
+
 static int mark_and_off(struct hibernate *h)
 {
 	int r = mark_set(h->disk, h->area_start, h->header.page_size, h->scratch, h->header.image_id,
@@ -249,7 +263,7 @@ static int mark_and_off(struct hibernate *h)
 		return r;
 	}
 	tell(h, EVENT_MARKED, 0, 0);
-	return power_off(h);
+	return h->to_ram ? suspend_to_ram(h) : power_off(h);
 }
 
 /* ---- the restored system ---- */

@@ -20,6 +20,8 @@ enum hibernate_event {
 	EVENT_IMAGE,	  /* a: raw bytes */
 	EVENT_SAVED,	  /* a: raw bytes, b: stored bytes */
 	EVENT_MARKED,	  /* from here there is an image */
+	EVENT_AWAKE,	  /* suspended to RAM and woken */
+	EVENT_RAM_FAIL,	  /* a: errno of the suspend to RAM; the machine is powered off instead */
 	EVENT_WOKEN,	  /* power-off was refused by a wake-up event */
 	EVENT_POWER_FAIL, /* a: errno of the power-off */
 	EVENT_STUCK,	  /* switch off by hand */
@@ -40,6 +42,7 @@ struct hibernate {
 	uint64_t area_start;		     /* bytes */
 	uint8_t *scratch;		     /* IMAGE_SCRATCH, aligned */
 	struct header header;		     /* release, machine, sizes, UUID, installation, shutdown ... */
+	bool to_ram;			     /* suspend to RAM when saved, instead of powering off */
 	bool set_size;			     /* ask for image_size, else leave the kernel's */
 	uint64_t image_size, old_image_size; /* bytes; old: /sys/power/image_size before,
 					      * IMAGE_SIZE_UNKNOWN leaves it alone after */
@@ -60,15 +63,16 @@ struct hibernate {
 	struct swap_pages *swap;
 	/* Results: */
 	bool restored;	  /* this is the restored system */
+	bool awake;	  /* suspended to RAM and woken: the image was not needed */
 	bool statistics;  /* image->trailer and image->state were read back */
 	uint64_t largest; /* raw bytes of the largest image tried */
 };
 
 /*
- * Freezes, saves, powers off.  Returns E_OK in the restored system (or, when
- * measuring, after the save), or the code of what went wrong; in all cases
- * everything was given back and tasks run.  It does not return while a
- * signature may stand on the disk.
+ * Freezes, saves, powers off or suspends to RAM.  Returns E_OK in the restored
+ * or woken system (or, when measuring, after the save), or the code of what went
+ * wrong; in all cases everything was given back and tasks run.  It does not
+ * return while a signature may stand on the disk.
  */
 int hibernate(struct hibernate *h);
 

@@ -27,6 +27,7 @@ enum kernel_call {
 	KERNEL_PREF_SIZE,     /* in: bytes; overwrites /sys/power/image_size */
 	KERNEL_PLATFORM,      /* in: 1 = power off through the firmware's S4 */
 	KERNEL_POWER_OFF,     /* S4; returns only when refused */
+	KERNEL_S2RAM,	      /* suspends to RAM with the image kept; returns when woken, or refused */
 	KERNEL_ALLOC_PAGE,    /* *out: byte offset on the device */
 	KERNEL_AVAIL_SWAP,    /* *out: bytes */
 	KERNEL_REBOOT,	      /* in: enum shutdown_method (poweroff or reboot); returns only when refused */

@@ -35,6 +35,17 @@ int file_read_text(const char *path, char *out, int size)
 	return n;
 }
 
+bool file_write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	size_t n = strlen(text);
+	bool done = fd >= 0 && write(fd, text, n) == (ssize_t)n;
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
 static bool id_parse(const char *text, id128 *id)
 {
 	for (int i = 0; i < 16; i++) {
@@ -209,6 +220,33 @@ bool machine_has_platform(void)
 	char text[128];
 
 	return file_read_text("/sys/power/disk", text, sizeof text) > 0 && strstr(text, "platform");
+}
+
+/* "s2idle [deep]": the words are what there is, the one in brackets is selected. */
+int machine_deep(const char *path, char now[MEM_SLEEP_TEXT])
+{
+	char text[128], shown[128], *rest = text;
+	bool deep = false;
+
+	now[0] = 0;
+	if (file_read_text(path, text, sizeof text) < 0)
+		return fault(E_KERNEL, errno, "cannot suspend to RAM: %s", path);
+	strcpy(shown, text);
+	for (char *word; (word = strsep(&rest, " "));) {
+		size_t n = strlen(word);
+		if (word[0] == '[' && n > 2) {
+			word[n - 1] = 0;
+			snprintf(now, MEM_SLEEP_TEXT, "%s", ++word);
+		}
+		deep |= !strcmp(word, "deep");
+	}
+	if (deep)
+		return E_OK;
+	return fault(
+		E_KERNEL, 0,
+		"cannot suspend to RAM: %s offers `%s', not `deep'; switch S3 (\"Linux sleep\") on in the firmware's "
+		"setup if it has that, or use s2disk",
+		path, shown);
 }
 
 uint64_t machine_image_size(void)

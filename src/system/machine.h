@@ -37,9 +37,19 @@ int boot_line_read(const char *path, struct boot_line *b);
 
 /* Reads a small file; its length, NUL-terminated, newline cut; -1 with errno. */
 int file_read_text(const char *path, char *out, int size);
+/* Writes a small file that is there, in one write. */
+bool file_write_text(const char *path, const char *text);
 
 /* True when the firmware offers S4 ("platform" in /sys/power/disk). */
 bool machine_has_platform(void);
+
+enum { MEM_SLEEP_TEXT = 32 };
+/*
+ * What @path (/sys/power/mem_sleep) offers: @now gets what is selected.  E_KERNEL
+ * with the reason when memory cannot be kept alone ("deep").
+ */
+int machine_deep(const char *path, char now[MEM_SLEEP_TEXT]);
+
 /* /sys/power/image_size, or UINT64_MAX when it cannot be read. */
 uint64_t machine_image_size(void);
 

@@ -28,6 +28,7 @@ static const char *const names[KERNEL_CALLS] = {
 	[KERNEL_PREF_SIZE] = "PREF_IMAGE_SIZE",
 	[KERNEL_PLATFORM] = "PLATFORM_SUPPORT",
 	[KERNEL_POWER_OFF] = "POWER_OFF",
+	[KERNEL_S2RAM] = "S2RAM",
 	[KERNEL_ALLOC_PAGE] = "ALLOC_SWAP_PAGE",
 	[KERNEL_AVAIL_SWAP] = "AVAIL_SWAP_SIZE",
 	[KERNEL_REBOOT] = "reboot",
@@ -120,6 +121,8 @@ static int call(struct kernel *k, enum kernel_call c, uint64_t in, uint64_t *out
 		return by_value(k, SNAPSHOT_PLATFORM_SUPPORT, in);
 	case KERNEL_POWER_OFF:
 		return by_value(k, SNAPSHOT_POWER_OFF, 0);
+	case KERNEL_S2RAM:
+		return by_value(k, SNAPSHOT_S2RAM, 0);
 	case KERNEL_ALLOC_PAGE:
 		return by_pointer(k, SNAPSHOT_ALLOC_SWAP_PAGE, out);
 	case KERNEL_AVAIL_SWAP:

@@ -2,8 +2,9 @@
 /*
  * resume: in the initramfs, loads the image that stands on the swap area.
  *
- * It asks for nothing but the passphrase of a sealed image, never waits without
- * bound and never restores in part; whatever it returns, the boot goes on.
+ * It asks for nothing but the passphrase of a sealed image, or when a key is
+ * pressed, never waits without bound and never restores in part; whatever it
+ * returns, the boot goes on.
  * doc/image-format.md's table of outcomes is followed row by row.
  */
 #include <config.h>
@@ -18,14 +19,24 @@
 #include "system/hibernate.h"
 #include "system/machine.h"
 #include "tools/config.h"
+#include "tools/plymouth.h"
+#include "tools/progress.h"
 #include "tools/tool.h"
 #include "tools/unlock.h"
 
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+/*
+ * How long a stopped load waits for an answer before it goes on, and how often:
+ * no boot ever hangs on it, not even with noise on its serial line.
+ */
+enum { ASK_SECONDS = 30, ASK_LOOKS = 20 /* a second */, ASK_MOST = 3 };
 
 static struct job {
 	struct config conf;
@@ -44,6 +55,10 @@ static struct job {
 	struct ahead *ahead;
 	uint8_t *scratch;
 	struct header here;
+	struct progress progress;
+	struct plymouth plymouth;
+	unsigned asked;
+	bool keep; /* stopped by a key: power off, the image stays */
 } job;
 
 static void usage(FILE *to)
@@ -313,7 +328,7 @@ static void forget_key(void)
 }
 
 /* The image stays as it is: nothing was written to it in this boot. */
-static int power_off(void)
+static int off_unanswered(void)
 {
 	log_fault(E_NOANSWER, job.path);
 	log_note("switching off; the image on %s is kept", job.path);
@@ -331,7 +346,7 @@ static int unlock(void)
 	int r = unlock_image(&u);
 	job.ahead = u.ahead;
 	if (r == E_NOANSWER)
-		r = power_off();
+		r = off_unanswered();
 	if (r != E_OK)
 		return give_up(r);
 	if (job.ahead)
@@ -361,13 +376,67 @@ static int take_memory(void)
 	return job.load ? E_OK : E_INTERNAL;
 }
 
+/* What a user who pressed Backspace or Escape wants.  What is loaded meanwhile is not restored before. */
+static int ask(void)
+{
+	struct timespec look = {0, 1000000000l / ASK_LOOKS};
+
+	progress_say(&job.progress, "");
+	progress_say(&job.progress, "Stop loading?  b: boot without the image, which is given up");
+	progress_say(&job.progress, "               p: power off, the image stays");
+	progress_say(&job.progress, "               any other key, or 30 seconds: go on");
+	for (int i = 0; i < ASK_SECONDS * ASK_LOOKS; i++) {
+		int key = console_key(&job.progress.console);
+		if (key == 'b' || key == 'B')
+			return fault(E_ABORTED, 0, "loading was stopped by a key");
+		job.keep = key == 'p' || key == 'P';
+		if (job.keep)
+			return fault(E_ABORTED, 0, "loading was stopped by a key; the image stays");
+		if (key != KEY_NONE)
+			break;
+		nanosleep(&look, NULL);
+	}
+	progress_say(&job.progress, "going on");
+	return E_OK;
+}
+
+static void show_plymouth(const struct save_progress *p)
+{
+	static const struct progress plain = {.verb = "loading"};
+	char line[PROGRESS_LINE];
+
+	if (!job.plymouth.client)
+		return;
+	/* Wide enough for the figures, not for a bar, which the splash screen draws itself. */
+	progress_format(line, sizeof line, &plain, CONSOLE_COLUMNS * 3 / 4, p);
+	plymouth_show(&job.plymouth, p->total ? (unsigned)(p->raw * 100 / p->total) : 0, line);
+}
+
+static int while_loading(void *ctx, const struct save_progress *p)
+{
+	(void)ctx;
+	progress_show(&job.progress, p);
+	show_plymouth(p);
+	if (!progress_stop_wanted(&job.progress) || job.asked == ASK_MOST)
+		return E_OK;
+	job.asked++;
+	return ask();
+}
+
 static int load_pages(void)
 {
 	struct kernel_sink sink;
-	struct load_input in = {.image = &job.image, .sink = &sink.sink};
+	struct load_input in = {.image = &job.image, .sink = &sink.sink, .tick = while_loading};
 
 	kernel_sink_open(&sink, &job.snapshot.kernel, job.image.header.page_size);
-	return load_run(job.load, &in);
+	progress_open(&job.progress, CONSOLE_STAY, "loading");
+	if (log_get_level() > LOG_LEVEL_ERROR)
+		plymouth_open(&job.plymouth);
+	progress_say(&job.progress, "Loading the saved machine.  Backspace or Esc stops it.");
+	int r = load_run(job.load, &in);
+	plymouth_close(&job.plymouth, r == E_OK ? "The saved machine goes on" : "The saved machine is not resumed");
+	progress_close(&job.progress);
+	return r;
 }
 
 /* The attempt is on the disk before the first page is loaded, how long it took before the restore. */
@@ -393,6 +462,23 @@ static int load(void)
 	return r == E_OK ? image_write_state(im) : r;
 }
 
+/* The attempt does not count: it did not fail. */
+static int power_off(void)
+{
+	uint64_t none = 0;
+	struct kernel *k = &job.snapshot.kernel;
+
+	job.image.state.attempts--;
+	int r = image_write_state(&job.image);
+	if (r != E_OK)
+		return give_up(r);
+	log_note("the image on %s stays; powering off", job.path);
+	sync();
+	int e = k->ops->call(k, KERNEL_REBOOT, SHUTDOWN_POWEROFF, &none);
+	fault_clear();
+	return give_up(fault(E_POWER, e, "the machine cannot be powered off"));
+}
+
 static void restore_failed(void *ctx)
 {
 	(void)ctx;
@@ -416,13 +502,24 @@ static int run(void)
 	ahead_close(job.ahead);
 	job.ahead = NULL;
 	forget_key();
+	if (job.keep)
+		return power_off();
 	if (r != E_OK)
 		return give_up(r);
 	arena_wipe(&job.arena);
+	console_keep_in_front();
 	log_hold();
 	r = restore(&job.snapshot.kernel, &job.image.header, restore_failed, NULL);
 	log_release();
+	console_let_switch();
 	return r;
+}
+
+/* Talking to the console is not to stop us, whoever's terminal it is. */
+static void ignore_terminal_stops(void)
+{
+	signal(SIGTTIN, SIG_IGN);
+	signal(SIGTTOU, SIG_IGN);
 }
 
 int main(int argc, char **argv)
@@ -435,6 +532,7 @@ int main(int argc, char **argv)
 			return tool_version("resume");
 	}
 	job.target.fd = job.snapshot.fd = -1;
+	ignore_terminal_stops();
 	int r = configure(argc, argv);
 	if (r != E_OK)
 		return r;

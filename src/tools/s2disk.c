@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* s2disk: saves the machine to a swap area and powers it off. */
+/* s2disk: saves the machine to a swap area and powers it off; called s2both, suspends it to RAM instead. */
 #include <config.h>
 
 #include "base/arena.h"
@@ -13,6 +13,7 @@
 #include "system/hibernate.h"
 #include "system/machine.h"
 #include "tools/config.h"
+#include "tools/progress.h"
 #include "tools/recipient.h"
 #include "tools/tool.h"
 
@@ -48,18 +49,26 @@ static struct job {
 	struct hibernate h;
 	uint8_t *fingerprint_scratch;
 	sigset_t signals;
-	char printk[64];		/* /proc/sys/kernel/printk before */
-	int kmsg;			/* where a failed freeze names its task, -1 = not to be had */
-	bool swapped_on;		/* by us */
-	const char *measure;		/* compressors to try instead of hibernating, NULL = hibernate */
-	uint64_t began, frozen, imaged; /* ns */
+	char printk[64];	/* /proc/sys/kernel/printk before */
+	int kmsg;		/* where a failed freeze names its task, -1 = not to be had */
+	bool swapped_on;	/* by us */
+	bool to_ram;		/* called s2both */
+	const char *measure;	/* compressors to try instead of hibernating, NULL = hibernate */
+	uint64_t began, imaged; /* ns */
+	char mem_sleep[MEM_SLEEP_TEXT];
+	struct progress progress;
 } job;
+
+static const char mem_sleep_path[] = "/sys/power/mem_sleep";
 
 static void usage(FILE *to)
 {
-	fputs("Usage: s2disk [OPTION]...\n"
-	      "Save the machine's memory to swap and power it off.\n\n"
-	      "  -f, --config FILE            configuration (default /etc/suspend.conf)\n"
+	fputs(job.to_ram ? "Usage: s2both [OPTION]...\n"
+			   "Save the machine's memory to swap and suspend it to RAM.\n\n"
+			 : "Usage: s2disk [OPTION]...\n"
+			   "Save the machine's memory to swap and power it off.\n\n",
+	      to);
+	fputs("  -f, --config FILE            configuration (default /etc/suspend.conf)\n"
 	      "  -r, --resume_device DEVICE   swap area to save to: a device, UUID=, LABEL=, or a swap file\n"
 	      "  -o, --resume_offset PAGES    where a swap file begins on its device\n"
 	      "  -s, --image_size SIZE        image size to aim at (bytes, 512M, 40%)\n"
@@ -133,7 +142,7 @@ static int read_options(int argc, char **argv, const char **file)
 	}
 	if (optind == argc)
 		return E_OK;
-	log_error("`%s': s2disk takes no arguments; see --help", argv[optind]);
+	log_error("`%s': no arguments are taken; see --help", argv[optind]);
 	return E_USAGE;
 }
 
@@ -324,6 +333,15 @@ static int check_signals(void *ctx, const struct save_progress *p)
 	return s > 0 ? fault(E_ABORTED, 0, "by signal %d", s) : E_OK;
 }
 
+static int while_saving(void *ctx, const struct save_progress *p)
+{
+	progress_show(&job.progress, p);
+	if (!progress_stop_wanted(&job.progress))
+		return check_signals(ctx, p);
+	progress_say(&job.progress, "stopped; the machine goes on");
+	return fault(E_ABORTED, 0, "by Backspace or Escape");
+}
+
 static void draw_id(void *ctx, id128 *out)
 {
 	(void)ctx;
@@ -348,15 +366,19 @@ static void say_event(void *ctx, enum hibernate_event e, uint64_t a, uint64_t b)
 	case EVENT_SMALLEST:
 		log_note("swap is too small for this image; trying the smallest");
 		break;
-	case EVENT_FROZEN:
-		job.frozen = clock_ns();
-		break;
 	case EVENT_IMAGE:
 		job.imaged = clock_ns();
 		log_verbose("image of %llu KiB", (unsigned long long)(a >> 10));
 		break;
 	case EVENT_SAVED:
 		log_verbose("saved %llu KiB in %llu KiB", (unsigned long long)(a >> 10), (unsigned long long)(b >> 10));
+		break;
+	case EVENT_MARKED:
+		progress_say(&job.progress, job.to_ram ? "saved; suspending to RAM" : "saved; powering off");
+		break;
+	case EVENT_RAM_FAIL:
+		log_error("suspending to RAM failed (error %llu); powering off, the image stands",
+			  (unsigned long long)a);
 		break;
 	case EVENT_WOKEN:
 		log_error("the power-off was refused by a wake-up event; going on");
@@ -371,7 +393,10 @@ static void say_event(void *ctx, enum hibernate_event e, uint64_t a, uint64_t b)
 		log_error("the wrapped key of the image could not be overwritten on the disk%s%s", a ? ": " : "",
 			  a ? strerrordesc_np((int)a) : "");
 		break;
-	case EVENT_MARKED:
+	case EVENT_FROZEN:
+		progress_say(&job.progress, "tasks are stopped; making the image");
+		break;
+	case EVENT_AWAKE:
 	case EVENT_RESTORED:
 		break;
 	}
@@ -394,17 +419,6 @@ static void block_signals(void)
 	sigprocmask(SIG_BLOCK, &all, NULL);
 }
 
-static bool write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	size_t n = strlen(text);
-	bool done = fd >= 0 && write(fd, text, n) == (ssize_t)n;
-
-	if (fd >= 0)
-		close(fd);
-	return done;
-}
-
 static void set_loglevel(void)
 {
 	static const char path[] = "/proc/sys/kernel/printk";
@@ -414,14 +428,14 @@ static void set_loglevel(void)
 	if (job.conf.suspend_loglevel < 0)
 		return;
 	snprintf(level, sizeof level, "%d", job.conf.suspend_loglevel);
-	if (file_read_text(path, job.printk, sizeof job.printk) < 0 || !write_text(path, level))
+	if (file_read_text(path, job.printk, sizeof job.printk) < 0 || !file_write_text(path, level))
 		log_verbose("cannot set the kernel's log level");
 }
 
 static void reset_loglevel(void)
 {
 	if (job.printk[0])
-		write_text("/proc/sys/kernel/printk", job.printk);
+		file_write_text("/proc/sys/kernel/printk", job.printk);
 }
 
 /* The kernel writes "task:NAME" for each that would not freeze to its log, and nothing to us. */
@@ -462,12 +476,13 @@ static void fill_hibernate(void)
 	h->seal = job.conf.encrypt ? &job.seal : NULL;
 	h->device = job.area.device;
 	h->area_start = job.area.start;
+	h->to_ram = job.to_ram;
 	h->set_size = job.conf.image_size_set || job.conf.image_percent;
 	h->image_size = wanted_size();
 	h->old_image_size = machine_image_size();
 	h->fingerprints = take_fingerprints;
 	h->fingerprint = job.fingerprint;
-	h->tick = check_signals;
+	h->tick = while_saving;
 	h->event = say_event;
 	h->random = draw_id;
 	h->now = seconds;
@@ -507,22 +522,37 @@ static unsigned long long mb_per_s(uint64_t bytes, uint64_t ns)
 	return ns ? (unsigned long long)((double)bytes * 1000 / (double)ns) : 0;
 }
 
+/* "resumed: 280 MB saved as 110 MB in 3.2 s (87 MB/s, auto), loaded in 2.9 s (96 MB/s)" */
+static void put_result(char *out, size_t size)
+{
+	const struct trailer *t = job.h.awake ? save_trailer(job.h.save) : &job.image.trailer;
+	const struct state *s = &job.image.state;
+	size_t n = (size_t)snprintf(out, size, "%s", job.h.awake ? "woken" : "resumed");
+
+	if (!job.h.awake && !job.h.statistics)
+		return;
+	n += (size_t)snprintf(out + n, size - n, ": %llu MB saved as %llu MB in %.1f s (%llu MB/s, %s), ",
+			      (unsigned long long)(t->raw_bytes / 1000000),
+			      (unsigned long long)(t->stream_bytes / 1000000), (double)t->save_ns / 1e9,
+			      mb_per_s(t->raw_bytes, t->save_ns), job.save.adapt ? "auto" : job.save.codec->name);
+	if (job.h.awake)
+		snprintf(out + n, size - n, "not needed and given up");
+	else
+		snprintf(out + n, size - n, "loaded in %.1f s (%llu MB/s)", (double)s->load_ns / 1e9,
+			 mb_per_s(t->raw_bytes, s->load_ns));
+}
+
 static void say_result(void)
 {
-	const struct trailer *t = &job.image.trailer;
-	const struct state *s = &job.image.state;
+	char line[256];
 
-	if (!job.h.statistics) {
-		log_note("resumed");
+	put_result(line, sizeof line);
+	log_note("%s", line);
+	log_system("%s", line);
+	if (!job.conf.resume_pause)
 		return;
-	}
-	log_note("resumed: %llu MB saved as %llu MB in %.1f s (%llu MB/s, %s), loaded in %.1f s (%llu MB/s)",
-		 (unsigned long long)(t->raw_bytes / 1000000), (unsigned long long)(t->stream_bytes / 1000000),
-		 (double)t->save_ns / 1e9, mb_per_s(t->raw_bytes, t->save_ns),
-		 job.save.adapt ? "auto" : job.save.codec->name, (double)s->load_ns / 1e9,
-		 mb_per_s(t->raw_bytes, s->load_ns));
-	if (job.conf.resume_pause)
-		sleep(job.conf.resume_pause);
+	progress_say(&job.progress, line);
+	sleep(job.conf.resume_pause);
 }
 
 static void explain(int code)
@@ -545,18 +575,47 @@ static void explain(int code)
 		job.area.path, (unsigned long long)(need >> 20), (unsigned long long)(stored >> 20));
 }
 
+static void show(void)
+{
+	char line[AREA_PATH + 128];
+
+	progress_open(&job.progress, CONSOLE_SWITCH, "saving");
+	log_mirror(progress_mirror, &job.progress);
+	snprintf(line, sizeof line, "Saving the machine to %s.  Backspace or Esc stops it.", job.area.path);
+	progress_say(&job.progress, line);
+}
+
+static void show_no_more(void)
+{
+	log_mirror(NULL, NULL);
+	progress_close(&job.progress);
+}
+
+/* Drivers look at what is selected, whoever starts the suspend. */
+static void select_sleep(bool deep)
+{
+	if (!job.to_ram || !strcmp(job.mem_sleep, "deep"))
+		return;
+	if (!file_write_text(mem_sleep_path, deep ? "deep" : job.mem_sleep))
+		log_verbose("cannot select in %s", mem_sleep_path);
+}
+
 static int save_machine(void)
 {
 	set_loglevel();
+	select_sleep(true);
+	show();
 	log_hold();
 	int r = hibernate(&job.h);
 	log_release();
+	select_sleep(false);
 	reset_loglevel();
 	if (r != E_OK)
 		log_fault(r, job.measure ? "not measured" : "not hibernated");
 	else if (!job.measure)
 		say_result();
 	explain(r);
+	show_no_more();
 	return r;
 }
 
@@ -618,10 +677,19 @@ static int measure(void)
 	return r;
 }
 
+static int check_ram(void)
+{
+	int r = job.to_ram ? machine_deep(mem_sleep_path, job.mem_sleep) : E_OK;
+
+	return r == E_OK ? E_OK : log_fault(r, "kernel");
+}
+
 static int run(void)
 {
-	int r = find_target();
+	int r = check_ram();
 
+	if (r == E_OK)
+		r = find_target();
 	if (r == E_OK)
 		r = choose_codec();
 	if (r == E_OK)
@@ -658,12 +726,17 @@ static void give_back(void)
 
 int main(int argc, char **argv)
 {
-	tool_start("s2disk");
+	const char *slash = argc ? strrchr(argv[0], '/') : NULL;
+	const char *name = slash ? slash + 1 : argc ? argv[0] : "";
+
+	job.to_ram = !strcmp(name, "s2both");
+	name = job.to_ram ? "s2both" : "s2disk";
+	tool_start(name);
 	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help"))
 			return usage(stdout), fflush(stdout) ? E_IO : E_OK;
 		if (!strcmp(argv[i], "-V") || !strcmp(argv[i], "--version"))
-			return tool_version("s2disk");
+			return tool_version(name);
 	}
 	job.target.fd = job.snapshot.fd = job.kmsg = -1;
 	int r = configure(argc, argv);

@@ -737,6 +737,127 @@ START_TEST(test_restored_over_another_image)
 }
 END_TEST
 
+/* ---- suspend to RAM with the image on the disk ---- */
+
+static void reset_to_ram(void)
+{
+	reset(SHUTDOWN_PLATFORM, false);
+	h.to_ram = true;
+}
+
+START_TEST(test_to_ram_and_woken)
+{
+	open_bench((unsigned)_i);
+	reset_to_ram();
+	run();
+	ck_assert(!off && code == E_OK);
+	ck_assert(h.awake && !h.restored);
+	ck_assert(given_back() && plain_swap());
+	ck_assert_uint_eq(kernel.thaws, 1);
+	ck_assert_uint_eq(kernel.count[KERNEL_S2RAM], 1);
+	ck_assert_uint_eq(kernel.count[KERNEL_POWER_OFF] + kernel.count[KERNEL_REBOOT], 0);
+	ck_assert_uint_eq(events_of(EVENT_MARKED), 1);
+	ck_assert_uint_eq(events_of(EVENT_AWAKE), 1);
+	/* The mark was on the disk before, and is off it before the first task runs. */
+	unsigned asleep = at_of(KERNEL_S2RAM, 1), cleared = 0;
+	for (unsigned i = 0; i < rig.disk.log_count; i++)
+		if (rig.disk.log[i].write && rig.disk.log[i].offset == 0)
+			cleared = rig.disk.log[i].at;
+	ck_assert_uint_gt(cleared, asleep);
+	ck_assert_uint_lt(cleared, at_of(KERNEL_UNFREEZE, 1));
+	ck_assert_uint_lt(at_of(KERNEL_FREE_IMAGE, 1), at_of(KERNEL_UNFREEZE, 1));
+	close_bench();
+}
+END_TEST
+
+START_TEST(test_to_ram_and_power_lost)
+{
+	open_bench(0);
+	reset_to_ram();
+	kernel.power_lost = true;
+	run();
+	ck_assert(off && off_by == KERNEL_S2RAM);
+	ck_assert_uint_eq(kernel.count[KERNEL_UNFREEZE], 0);
+	ck_assert(image_stands(PAGES));
+	/* The next boot's restored system. */
+	reset(SHUTDOWN_PLATFORM, true);
+	h.to_ram = true;
+	kernel.restored = true;
+	run();
+	ck_assert(!off && code == E_OK && h.restored && !h.awake);
+	ck_assert_uint_eq(kernel.count[KERNEL_S2RAM], 0);
+	ck_assert(given_back() && plain_swap());
+	close_bench();
+}
+END_TEST
+
+START_TEST(test_to_ram_fails)
+{
+	static const int errors[] = {EBUSY, ENOSYS, EPERM, EAGAIN};
+
+	open_bench(0);
+	for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+		reset_to_ram();
+		refuse(KERNEL_S2RAM, 1, 1, errors[i]);
+		run();
+		ck_assert(off && off_by == KERNEL_POWER_OFF);
+		ck_assert_uint_eq(events_of(EVENT_RAM_FAIL), 1);
+		ck_assert(!h.awake);
+		ck_assert(image_stands(PAGES));
+	}
+	/* And the power-off is refused by the event that stopped the suspend. */
+	reset_to_ram();
+	refuse(KERNEL_S2RAM, 1, 1, EBUSY);
+	refuse(KERNEL_POWER_OFF, 1, 1, EBUSY);
+	run();
+	ck_assert(!off && code == E_POWER);
+	ck_assert(given_back() && plain_swap());
+	close_bench();
+}
+END_TEST
+
+START_TEST(test_woken_and_clearing_fails)
+{
+	open_bench(0);
+	for (int op = FAKE_WRITE; op <= FAKE_SYNC; op++) {
+		/* Setting the mark is the first write of the page and the third sync. */
+		unsigned nth = op == FAKE_SYNC ? 4 : 2;
+
+		for (unsigned times = 1; times < 3; times++) {
+			reset_to_ram();
+			fail_disk((enum fake_op)op, nth, times, 0, op == FAKE_WRITE);
+			run();
+			ck_assert(!off && code == E_OK);
+			ck_assert(given_back() && plain_swap());
+		}
+		reset_to_ram();
+		fail_disk((enum fake_op)op, nth, FAKE_FOR_GOOD, 0, op == FAKE_WRITE);
+		run();
+		ck_assert(off && off_by == KERNEL_REBOOT && kernel.off_in == SHUTDOWN_POWEROFF);
+		ck_assert_uint_eq(kernel.count[KERNEL_UNFREEZE], 0);
+		ck_assert_uint_ge(kernel.count[KERNEL_PAUSE], 2);
+		if (op == FAKE_WRITE)
+			ck_assert(image_stands(PAGES));
+	}
+	close_bench();
+}
+END_TEST
+
+START_TEST(test_to_ram_stopped_before)
+{
+	open_bench(0);
+	reset_to_ram();
+	abort_at = 1;
+	refused_run(E_ABORTED);
+	ck_assert_uint_eq(kernel.count[KERNEL_S2RAM], 0);
+	reset_to_ram();
+	fail_disk(FAKE_SYNC, 3, 1, 0, false);
+	refused_run(E_IO);
+	ck_assert_uint_eq(kernel.count[KERNEL_S2RAM], 0);
+	close_bench();
+}
+END_TEST
+
 /* ---- a fault at every point ---- */
 
 /* The calls that give back are not made twice; what one of them was refused stays until the device is closed. */
@@ -857,6 +978,33 @@ static bool disk_fails(unsigned nth, unsigned times, uint32_t moved, bool woken)
 	}
 	return true;
 }
+
+/* Each call of a save that ends in RAM fails once, and each disk operation. */
+START_TEST(test_every_step_to_ram_fails)
+{
+	bool met = true;
+
+	open_bench(0);
+	for (unsigned nth = 1; met; nth++) {
+		reset_to_ram();
+		if (_i)
+			fail_disk(FAKE_ANY, nth, 1, _i == 2 ? 4096 : 0, false);
+		else
+			refuse(FAKE_EVERY, nth, 1, EIO);
+		run();
+		met = (_i ? rig.disk.fault[0].seen : kernel.refusal[0].seen) >= nth;
+		if (off) {
+			must(!_i && off_by == KERNEL_POWER_OFF && kernel.log[nth - 1].call == KERNEL_S2RAM);
+			must(!kernel.count[KERNEL_UNFREEZE] && image_stands(PAGES));
+		} else {
+			must((code == E_OK) == h.awake);
+			must(plain_swap());
+			must(given_back_but(_i || !met ? -1 : kernel.log[nth - 1].call));
+		}
+	}
+	close_bench();
+}
+END_TEST
 
 START_TEST(test_every_disk_operation_fails)
 {
@@ -1246,6 +1394,13 @@ int main(void)
 	tcase_add_test(t, test_ways_to_switch_off);
 	tcase_add_test(t, test_size_is_left_alone);
 	add_outcomes(add(s, "outcomes"));
+	t = add(s, "ram");
+	tcase_add_loop_test(t, test_to_ram_and_woken, 0, 3);
+	tcase_add_test(t, test_to_ram_and_power_lost);
+	tcase_add_test(t, test_to_ram_fails);
+	tcase_add_test(t, test_woken_and_clearing_fails);
+	tcase_add_test(t, test_to_ram_stopped_before);
+	tcase_add_loop_test(t, test_every_step_to_ram_fails, 0, 3);
 	t = add(s, "faults");
 	tcase_add_loop_test(t, test_every_call_fails, 0, 2);
 	tcase_add_test(t, test_every_call_fails_when_tight);

@@ -243,6 +243,59 @@ static int match(const struct header *image, const struct header *here)
 	return r;
 }
 
+static const struct {
+	const char *text, *now;
+	int code;
+} sleeps[] = {
+	{"s2idle [deep]\n", "deep", E_OK},
+	{"[s2idle] deep\n", "s2idle", E_OK},
+	{"s2idle shallow [deep]\n", "deep", E_OK},
+	{"[s2idle] shallow deep\n", "s2idle", E_OK},
+	{"[deep]", "deep", E_OK},
+	{"[s2idle]\n", "s2idle", E_KERNEL},
+	{"[s2idle] shallow\n", "s2idle", E_KERNEL},
+	{"", "", E_KERNEL},
+	{"deeper [deepest]\n", "deepest", E_KERNEL},
+};
+
+START_TEST(sleep_states)
+{
+	char now[MEM_SLEEP_TEXT];
+
+	write_file(sleeps[_i].text, strlen(sleeps[_i].text));
+	fault_clear();
+	ck_assert_int_eq(machine_deep(path, now), sleeps[_i].code);
+	ck_assert_str_eq(now, sleeps[_i].now);
+	if (sleeps[_i].code != E_OK)
+		ck_assert_ptr_nonnull(strstr(fault_text(), "use s2disk"));
+}
+END_TEST
+
+START_TEST(no_sleep_states)
+{
+	char now[MEM_SLEEP_TEXT];
+
+	remove_file();
+	fault_clear();
+	ck_assert_int_eq(machine_deep(path, now), E_KERNEL);
+	ck_assert_str_eq(now, "");
+	ck_assert_ptr_nonnull(strstr(fault_text(), path));
+}
+END_TEST
+
+START_TEST(text_is_written)
+{
+	char text[16];
+
+	write_file("old", 3);
+	ck_assert(file_write_text(path, "new"));
+	ck_assert_int_eq(file_read_text(path, text, sizeof text), 3);
+	ck_assert_str_eq(text, "new");
+	remove_file();
+	ck_assert(!file_write_text(path, "new"));
+}
+END_TEST
+
 START_TEST(matches)
 {
 	struct header image = described(), here = described();
@@ -353,6 +406,9 @@ int main(void)
 	tcase_add_test(line, long_line);
 	tcase_add_test(line, no_file);
 	tcase_add_test(line, small_files);
+	tcase_add_loop_test(line, sleep_states, 0, (int)(sizeof sleeps / sizeof sleeps[0]));
+	tcase_add_test(line, no_sleep_states);
+	tcase_add_test(line, text_is_written);
 	tcase_add_test(m, matches);
 	tcase_add_test(m, other_release);
 	tcase_add_test(m, other_machine);

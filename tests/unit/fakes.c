@@ -636,6 +636,14 @@ static int atomic_restore(struct fake_kernel *k)
 	return end(k, KERNEL_ATOMIC_RESTORE, 0);
 }
 
+/* Power may be lost at the deepest point; else somebody wakes it. */
+static int suspend(struct fake_kernel *k)
+{
+	if (!k->frozen)
+		return EPERM;
+	return k->power_lost ? end(k, KERNEL_S2RAM, 0) : 0;
+}
+
 static int act(struct fake_kernel *k, enum kernel_call c, uint64_t in, uint64_t *out)
 {
 	switch (c) {
@@ -661,6 +669,8 @@ static int act(struct fake_kernel *k, enum kernel_call c, uint64_t in, uint64_t 
 		return k->platform = in, 0;
 	case KERNEL_POWER_OFF:
 		return k->platform ? end(k, KERNEL_POWER_OFF, 0) : 0;
+	case KERNEL_S2RAM:
+		return suspend(k);
 	case KERNEL_ALLOC_PAGE:
 		return alloc(k, out);
 	case KERNEL_AVAIL_SWAP:

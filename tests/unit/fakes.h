@@ -170,6 +170,7 @@ struct fake_kernel {
 	uint64_t most, least;  /* pages of an image of any size, and of the smallest */
 	uint64_t memory;       /* pages above which CREATE_IMAGE gives ENOMEM */
 	bool restored;	       /* CREATE_IMAGE says 0 */
+	bool power_lost;       /* while suspended to RAM */
 	uint32_t read_at_most; /* pages a readv; 0: all asked for */
 	bool interrupted;      /* every second readv and writev gives EINTR first */
 	struct fake_swap *swap;

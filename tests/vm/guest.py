@@ -53,6 +53,7 @@ class Shape:
     memory: int = 512         # MiB
     cpus: int = 2
     disks: tuple[Disk, ...] = ()
+    screen: bool = False      # a VGA card and a keyboard, with virtual terminals on them
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,8 @@ class Guest:
     @staticmethod
     def _command(shape: Shape, image: Path, initramfs: Path, append: str, fds: list[int]) -> list[str]:
         line = f"console=ttyS0,115200 panic=-1 loglevel=7 printk.devkmsg=on {append}"
+        if shape.screen:
+            line = "console=tty0 " + line
         # setpriv: the kernel kills QEMU when the thread that started it is gone.
         command = ["setpriv", "--pdeathsig", "KILL", QEMU, "-nodefaults", "-no-reboot", "-no-shutdown",
                    "-display", "none", "-accel", "tcg,thread=multi", "-cpu", "max",
@@ -138,6 +141,7 @@ class Guest:
             command += ["-chardev", f"socket,id={name},fd={fd}"]
         command += ["-serial", "chardev:console", "-serial", "chardev:shell",
                     "-mon", "chardev=qmp,mode=control"]
+        command += ["-vga", "std" if shape.screen else "none"]
         for number, disk in enumerate(shape.disks):
             command += ["-drive", disk.option(number), "-device", f"virtio-blk-pci,drive=disk{number}"]
         return command
@@ -287,11 +291,45 @@ class Guest:
             time.sleep(pause)
             self.console_send(key.encode())
 
+    def progress(self, verb: str) -> int:
+        """Per cent of the bar that the console shows; -1 when there is none yet."""
+        found = re.findall(verb + r" +(\d+) %", self.console_text())
+        return int(found[-1]) if found else -1
+
     # --- power and QEMU's control channel ---
 
-    def _qmp(self, command: str, arguments: dict[str, Any] | None = None) -> str:
+    def press(self, key: str) -> None:
+        """Press a key of the keyboard, by QEMU's name."""
+        self._answer(self._qmp("send-key", keys=[{"type": "qcode", "data": key}]), f"key {key}")
+
+    def screenshot(self, path: Path) -> None:
+        """Keep what the screen shows."""
+        self._answer(self._qmp("screendump", filename=str(path), format="png"), "screenshot")
+
+    def wake(self) -> None:
+        """Wake the machine from its sleep."""
+        self._answer(self._qmp("system_wakeup"), "wake-up")
+
+    def throttle(self, number: int, limit: int) -> None:
+        """Let a disk do so many bytes a second from now on; 0: as fast as it can."""
+        other = {key: 0 for key in ("bps_rd", "bps_wr", "iops", "iops_rd", "iops_wr")}
+        self._answer(self._qmp("block_set_io_throttle", device=f"disk{number}", bps=limit, **other), "throttle")
+
+    def _answer(self, name: str, what: str, timeout: float = 10) -> Any:
+        def answer() -> dict[str, Any] | None:
+            for _, line in self.streams["qmp"].lines[::-1]:
+                if f'"{name}"' in line:
+                    return json.loads(line)
+            return None
+
+        message = self.wait(answer, timeout, what)
+        if "error" in message:
+            raise GuestError(f"{what}: {message['error']}")
+        return message["return"]
+
+    def _qmp(self, command: str, **arguments: Any) -> str:
         name = f"{command}-{next(COMMANDS)}"
-        message = {"execute": command, "id": name, "arguments": arguments or {}}
+        message = {"execute": command, "id": name, "arguments": arguments}
         try:
             self.streams["qmp"].sock.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
@@ -321,20 +359,12 @@ class Guest:
     def disk_statistics(self) -> list[dict[str, int]]:
         """QEMU's counters for each disk, in order."""
         name = self._qmp("query-blockstats")
-
-        def answer() -> list[dict[str, int]] | None:
-            for _, line in self.streams["qmp"].lines[::-1]:
-                if f'"{name}"' in line:
-                    return [device["stats"] for device in json.loads(line)["return"]]
-            return None
-
-        return self.wait(answer, 10, "disk statistics")
+        return [device["stats"] for device in self._answer(name, "disk statistics")]
 
     def save_memory(self, path: Path) -> None:
         """Write the guest's physical memory to a file of the host."""
         size = self.shape.memory << 20
-        name = self._qmp("pmemsave", {"val": 0, "size": size, "filename": str(path)})
-        self.wait(lambda: any(f'"{name}"' in line for _, line in self.streams["qmp"].lines), 60, "memory")
+        self._answer(self._qmp("pmemsave", val=0, size=size, filename=str(path)), "memory", 60)
         if path.stat().st_size != size:
             raise GuestError("the memory was not written whole")
 

@@ -110,6 +110,14 @@ def build_shim(folder: Path) -> Path:
     return target
 
 
+def build_helper(folder: Path, name: str) -> Path:
+    """Compile a small program for the guest."""
+    target = folder / name
+    subprocess.run(["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(target), str(HERE / f"{name}.c")],
+                   check=True)
+    return target
+
+
 def build(kernel: Kernel, programs: Path, target: Path) -> Path:
     """Make the archive for `kernel` with the programs found in the folder `programs`."""
     busybox = find_busybox()
@@ -127,7 +135,9 @@ def build(kernel: Kernel, programs: Path, target: Path) -> Path:
     for name in PROGRAMS:
         if (programs / name).exists():
             archive.add_program(f"guest/{name}", programs / name)
+    archive.add("guest/s2both", stat.S_IFLNK | 0o777, b"s2disk")
     archive.add_program("guest/shim.so", build_shim(target.parent))
+    archive.add_program("guest/vt-hold", build_helper(target.parent, "vt-hold"))
     archive.write(target)
     return target
 

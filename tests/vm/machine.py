@@ -44,6 +44,7 @@ class Setup:
     memory: int = 448         # MiB
     swap: int = 1024          # MiB
     limit: int = 0            # bytes a second of the swap disk
+    screen: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Machine:
             self.renew()
         disks = (Disk(swap or self.swap, self.setup.limit), Disk(self.fs), Disk(self.extra))
         self.boots += 1
-        self.guest = Guest(Shape(memory or self.setup.memory, self.setup.cpus, disks),
+        self.guest = Guest(Shape(memory or self.setup.memory, self.setup.cpus, disks, self.setup.screen),
                            self.kernel.image, self.initramfs, self.logs / f"boot-{self.boots:02}",
                            append, limit)
         return self.guest.booted()

@@ -27,6 +27,7 @@ BUSY, MISSING, TOO_SMALL, FREEZE, SNAPSHOT, POWER_OFF = 6, 7, 9, 11, 12, 13
 NO_IMAGE, CORRUPT, OTHER_MACHINE, STALE, NORESUME, MOUNTED = 20, 21, 23, 25, 28, 29
 NO_WAY_TO_ASK = 27
 RESTORE, FOREIGN, GIVEN_UP, DECLINED = 30, 31, 32, 34
+REFUSED, ABORTED = 5, 14
 
 GROUPS = {
     "cycles": Setup(),
@@ -40,6 +41,8 @@ GROUPS = {
     "memory": Setup(swap=700),
     "slow": Setup(limit=20_000_000),
     "sealed": Setup(),
+    "screen": Setup(limit=20_000_000, screen=True),
+    "ram": Setup(),
 }
 
 
@@ -263,6 +266,42 @@ def swap_file(machine: Machine) -> None:
     need(hostdisk.signature(machine.fs, offset) == SWAP, "the swap file carries no swap signature")
     guest.check(f"rm /mnt/swap && swapon {SWAP_DEVICE}")
     machine.prove()
+
+
+@scenario("cycles")
+def no_console(machine: Machine) -> None:
+    """There is neither a virtual terminal nor a console."""
+    machine.live().check("mv /dev/console /dev/tty0 /run/")
+    machine.restore(machine.save(), f"rm /dev/console /dev/tty0; {RESUME}")
+    machine.live().check("mv /run/console /run/tty0 /dev/")
+    machine.prove()
+
+
+@scenario("cycles")
+def one_line_in_the_log(machine: Machine) -> str:
+    """After the resume the system's log has one line with the figures of both directions."""
+    guest = machine.live()
+    guest.check("syslogd -n -O /run/log & sleep 1; [ -S /dev/log ]")
+    machine.restore(machine.save())
+    lines = machine.live().check("sleep 1; grep 's2disk.*resumed:' /run/log; kill $!").splitlines()
+    need(len(lines) == 1, f"{len(lines)} lines in the log: {lines}")
+    need("MB saved as" in lines[0] and "loaded in" in lines[0], f"no figures in: {lines[0]}")
+    machine.live().check("rm -f /dev/log")
+    machine.prove()
+    return lines[0].split("resumed: ")[1]
+
+
+@scenario("cycles")
+def device_late_and_renamed(machine: Machine) -> str:
+    """The disks come in another order, the image's one last and eight seconds late: UUID= finds it."""
+    save = machine.save()
+    uuid = hostdisk.swap_uuid(machine.swap)
+    name = "-".join(uuid[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32)))
+    late = "disks_off; disk_on 1; disk_on 2; (sleep 8; disk_on 0) &"
+    done = machine.restore(save, f"{late} resume UUID={name}")
+    machine.prove()
+    need(done.load_seconds > 7, f"it did not wait: {done.load_seconds:.1f} s")
+    return f"loaded {done.load_seconds:.1f} s after resume was started"
 
 
 # --- images that must not be loaded ---
@@ -838,3 +877,228 @@ def sealed_nobody_to_ask(machine: Machine) -> None:
     need("given up" in done.text, f"nothing was said: {done.text}")
     need(hostdisk.signature(machine.swap) == SWAP, "the image stands")
     machine.cut_power()
+# --- stopped by a key; the disk is slow so that there is time to press one ---
+
+KEYS = {10: b"\x7f", 50: b"\x1b", 90: b"\x08"}   # at which per cent of the bar
+
+
+def reach(machine: Machine, number: int, verb: str, percent: int) -> Guest:
+    """Wait until the bar on the console has come that far; what is left then takes long enough for a key."""
+    guest = machine.guest
+    assert guest is not None
+    # Up to a tenth of the image is under way between disk and bar.
+    for limit, there in ((machine.setup.limit, max(1, percent - 18)), (2_000_000, percent)):
+        guest.throttle(0, limit)
+        guest.wait(lambda: guest.progress(verb) >= there or guest.reply(number), 90, f"bar at {there} %")
+    done = guest.reply(number)
+    need(done is None, f"it ended before it was at {percent} %: {done.text if done else ''}")
+    return guest
+
+
+@scenario("slow")
+def stop_saving(machine: Machine) -> str:
+    """Backspace or Escape at 10, 50 and 90 per cent of a save: the machine goes on, swap is as before."""
+    notes = []
+    for percent, key in KEYS.items():
+        machine.live().check("[ -d /run/fill ] || fill 64 random")
+        guest = machine.live()
+        before = guest.check("cat /proc/swaps")
+        guest.streams["console"].lines.clear()
+        number = guest.send(S2DISK)
+        reach(machine, number, "saving", percent)
+        pressed = time.time()
+        guest.console_send(key)
+        guest.throttle(0, machine.setup.limit)
+        done = guest.wait_reply(number)
+        need(done.status == ABORTED, f"s2disk gave {done.status}: {done.text}")
+        need("Backspace or Esc" in done.text, f"the reason is not told: {done.text}")
+        guest.check("[ $(stty -F /dev/ttyS0 -a | grep -c -e -icanon) = 0 ]")
+        need(guest.check("cat /proc/swaps").split()[:7] == before.split()[:7], "other swap areas than before")
+        usable_after(machine, f"a stop at {percent} %")
+        notes.append(f"{percent} %: {done.ended - pressed:.1f} s")
+    machine.live().check("rm -r /run/fill")
+    return ", ".join(notes)
+
+
+def stop_loading(machine: Machine, percent: int, answer: bytes) -> tuple[Guest, int]:
+    """Boot, and answer the question that a key raises in the middle of the load."""
+    guest = machine.boot()
+    number = guest.send(RESUME)
+    reach(machine, number, "loading", percent)
+    guest.console_send(KEYS[percent])
+    guest.expect("power off, the image stays", 30, "console")
+    guest.throttle(0, machine.setup.limit)
+    guest.console_send(answer)
+    return guest, number
+
+
+@scenario("slow")
+def stop_loading_and_keep(machine: Machine) -> None:
+    """A key at 10 and 50 per cent of a load: power off and keep the image; or go on with it all the same."""
+    machine.live().check("fill 64 random")
+    save = machine.save()
+    guest, number = stop_loading(machine, 10, b"p")
+    guest.wait(lambda: guest.event("SHUTDOWN") or guest.reply(number), 60, "power-off")
+    need(guest.is_off(), "the boot went on")
+    machine.cut_power()
+    need(hostdisk.signature(machine.swap) == IMAGE, "the image is gone")
+    guest, number = stop_loading(machine, 50, b"x")
+    guest.wait(lambda: guest.reply(save.number) or guest.reply(number), 90, "restored system")
+    need(guest.reply(save.number), "the image was not restored")
+    machine.proving = True
+    guest.check("rm -r /run/fill")
+    machine.prove()
+
+
+@scenario("slow")
+def stop_loading_and_boot(machine: Machine) -> None:
+    """A key at 90 per cent of a load: the image is given up and the boot goes on."""
+    guest = machine.live()
+    guest.check("echo old > /mnt/file && fill 64 random")
+    machine.save()
+    guest, number = stop_loading(machine, 90, b"b")
+    done = guest.wait_reply(number)
+    need(done.status == ABORTED, f"resume gave {done.status}: {done.text}")
+    goes_on(machine)
+    machine.cut_power()
+
+
+@scenario("slow", long=True)
+def plymouth_is_told(machine: Machine) -> str:
+    """While loading, plymouth hears how far it is; s2disk's own figures are on the console."""
+    machine.live().check("fill 64 random")
+    save = machine.save()
+    guest = machine.boot()
+    guest.check(r"printf '#!/bin/sh\necho plymouth: $* > /dev/kmsg\n' > /bin/plymouth; chmod 755 /bin/plymouth")
+    console = guest.streams["console"].lines
+    number = guest.send(RESUME)
+    guest.wait(lambda: guest.reply(save.number) or guest.reply(number), 90, "restored system")
+    need(guest.reply(save.number), "the image was not restored")
+    machine.proving = True
+    said = [line.split("plymouth: ")[1] for _, line in console if "plymouth: " in line]
+    need(said and said[0] == "--ping", f"it was not asked whether it is there: {said[:1]}")
+    steps = [int(line.split("=")[1]) for line in said if line.startswith("system-update --progress=")]
+    need(len(steps) > 2 and steps == sorted(steps), f"steps: {steps}")
+    need([line for line in said if line.startswith("display-message --text=loading")], f"no words: {said}")
+    need(said[-1] == "display-message --text=The saved machine goes on", f"last words: {said[-1]}")
+    need(len(said) < 40, f"{len(said)} processes were started")
+    guest.check("rm -r /run/fill")
+    machine.prove()
+    return f"{len(said)} times"
+
+
+@scenario("screen")
+def bar_on_the_screen(machine: Machine) -> str:
+    """A virtual terminal of its own while saving: a key there stops it, and the old one comes back."""
+    guest = machine.live()
+    front = "cat /sys/class/tty/tty0/active"
+    before = guest.check(front)
+    guest.check("fill 64 random")
+    number = guest.send(f"{S2DISK} -P 'suspend loglevel = 1'")
+    guest.wait(lambda: guest.progress("saving") >= 40 or guest.reply(number), 90, "bar")
+    picture = machine.logs / "saving.png"
+    guest.screenshot(picture)
+    reach(machine, number, "saving", 70)
+    guest.press("esc")
+    guest.throttle(0, machine.setup.limit)
+    done = guest.wait_reply(number)
+    need(done.status == ABORTED, f"s2disk gave {done.status}: {done.text}")
+    need(guest.check(front) == before, f"{guest.check(front)} is in front, not {before}")
+    save = machine.save(with_option("resume pause = 1"))
+    machine.restore(save)
+    need("resumed: " in machine.live().console_text(), "the figures are not on the console")
+    need(machine.live().check(front) == before, f"the restored system's front is not {before}")
+    machine.live().check("rm -r /run/fill")
+    machine.prove()
+    return str(picture)
+
+
+@scenario("screen", long=True)
+def screen_held(machine: Machine) -> str:
+    """Whoever holds the screen never lets go of it: s2disk does not wait for long, and saves all the same."""
+    guest = machine.live()
+    front = "cat /sys/class/tty/tty0/active"
+    before = guest.check(front)
+    guest.check(f"/guest/vt-hold /dev/{before} & usleep 300000; kill -0 $!")
+    save = machine.save()
+    need("saving" in guest.console_text(), "no bar on the console")
+    machine.restore(save)
+    guest = machine.live()
+    need(guest.check(front) == before, f"{guest.check(front)} is in front, not {before}")
+    guest.check("kill $!")
+    machine.prove()
+    return f"off {save.seconds:.1f} s after s2disk was started"
+
+
+@scenario("screen")
+def screen_held_at_boot(machine: Machine) -> None:
+    """A splash screen holds the screen while resume runs, and is frozen then: the restore does not wait for it."""
+    save = machine.save()
+    hold = "/guest/vt-hold /dev/$(cat /sys/class/tty/tty0/active) & usleep 300000; kill -0 $!"
+    machine.restore(save, f"{hold} && {RESUME}")
+    machine.prove()
+
+
+# --- suspend to RAM with the image on the disk ---
+
+S2BOTH = f"s2both -r {SWAP_DEVICE}"
+
+
+def asleep(machine: Machine) -> int:
+    """Start s2both; returns its command's number when the machine sleeps with the image on its disk."""
+    guest = machine.live()
+    guest.streams["qmp"].lines.clear()   # of earlier sleeps
+    number = guest.send(S2BOTH)
+    guest.wait(lambda: guest.event("SUSPEND") or guest.reply(number), 90, "sleep")
+    done = guest.reply(number)
+    need(done is None, f"s2both gave {done.status}: {done.text}" if done else "")
+    need(hostdisk.signature(machine.swap) == IMAGE, "there is no image on the disk")
+    return number
+
+
+@scenario("ram")
+def both_woken(machine: Machine) -> str:
+    """s2both sleeps and is woken: the image is given up, the machine goes on."""
+    mode = machine.live().check("cat /sys/power/mem_sleep")
+    number = asleep(machine)
+    guest = machine.live()
+    guest.wake()
+    done = guest.wait_reply(number)
+    need(done.status == 0, f"s2both gave {done.status}: {done.text}")
+    need(guest.check("cat /sys/power/mem_sleep") == mode, "another way to sleep is selected than before")
+    machine.prove()
+    return done.text.splitlines()[-1]
+
+
+@scenario("ram")
+def both_without_power(machine: Machine) -> None:
+    """The power fails while the machine sleeps: it is resumed from the disk."""
+    guest = machine.live()
+    guest.check("! grep -q s2idle /sys/power/mem_sleep || echo s2idle > /sys/power/mem_sleep")
+    mode = guest.check("cat /sys/power/mem_sleep")
+    number = asleep(machine)
+    machine.cut_power()
+    machine.restore(Save(number, "", 0, 0))
+    need(machine.live().check("cat /sys/power/mem_sleep") == mode, "another way to sleep is selected than before")
+    machine.prove()
+
+
+@scenario("ram")
+def both_cannot_sleep(machine: Machine) -> None:
+    """The suspend to RAM fails: the machine is powered off with its image, and resumed."""
+    machine.cycle(f"SHIM_FAIL='S2RAM:1:EBUSY' {SHIM} /guest/s2both -r {SWAP_DEVICE}")
+
+
+@scenario("ram")
+def both_refused(machine: Machine) -> None:
+    """Without `deep' in /sys/power/mem_sleep s2both refuses before anything is stopped."""
+    guest = machine.live()
+    guest.check("dmesg -c > /dev/null; echo '[s2idle]' > /run/mem_sleep && "
+                "mount --bind /run/mem_sleep /sys/power/mem_sleep")
+    try:
+        done = machine.refuse(S2BOTH, REFUSED)
+        need("deep" in done.text, f"the reason is not told: {done.text}")
+        need(not guest.run("dmesg | grep 'Freezing user space'").text, "tasks were frozen")
+    finally:
+        guest.run("umount /sys/power/mem_sleep")
+    machine.prove()

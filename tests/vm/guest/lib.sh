@@ -4,6 +4,7 @@
 
 # The programs under test; functions, because busybox would take its own "resume".
 s2disk() { /guest/s2disk "$@"; }
+s2both() { /guest/s2both "$@"; }
 resume() { /guest/resume "$@"; }
 s2image() { /guest/s2image "$@"; }
 swap_offset() { /guest/swap-offset "$@"; }
@@ -48,6 +49,14 @@ counter_runs() {
 tree_sum() {
 	(cd /run/tree && find . -type f | sort | xargs sha256sum) | sha256sum
 }
+
+# disks_off: take the virtio disks away; disk_on NUMBER: give one back, under the first name that is free.
+disks_off() {
+	for disk in /sys/bus/virtio/drivers/virtio_blk/virtio*; do
+		echo "${disk##*/}" > /sys/bus/virtio/drivers/virtio_blk/unbind
+	done
+}
+disk_on() { echo "virtio$1" > /sys/bus/virtio/drivers/virtio_blk/bind; }
 
 swap_page() { dd if="$1" bs=4096 count=1 iflag=direct 2> /dev/null; }
 swap_uuid() { swap_page "$1" | dd bs=1 skip=1036 count=16 2> /dev/null | xxd -p; }
