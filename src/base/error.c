@@ -28,6 +28,7 @@ static const struct row rows[] = {
 	{E_SNAPSHOT, "snapshot", "the kernel could not make the image"},
 	{E_POWER, "power", "the machine could not be powered off and goes on"},
 	{E_ABORTED, "aborted", "aborted"},
+	{E_UNSAFE, "unsafe", "this machine would not come back"},
 	{E_NOIMAGE, "no-image", "the swap area holds no image"},
 	{E_CORRUPT, "corrupt", "the image is damaged"},
 	{E_UNSUPPORTED, "unsupported", "the image is of a version or kind unknown to this program"},

@@ -27,6 +27,7 @@ enum code {
 	E_SNAPSHOT = 12,    /* the kernel could not make the image */
 	E_POWER = 13,	    /* power-off refused; the system goes on */
 	E_ABORTED = 14,	    /* by a signal or by the user */
+	E_UNSAFE = 15,	    /* a check says that this machine would not come back */
 	E_NOIMAGE = 20,	    /* the area holds no image */
 	E_CORRUPT = 21,	    /* an image of ours, damaged */
 	E_UNSUPPORTED = 22, /* an image of a version or with features unknown here */

@@ -92,35 +92,68 @@ static bool sys_dir(dev_t device, const char *below, char out[AREA_PATH])
 /* dm-crypt with a new random key at each boot: crypttab says so, nothing else does. */
 static bool random_key_in(const char *crypttab, const char *mapping)
 {
+	static const char *const random[] = {"/dev/urandom", "/dev/random", "/dev/hwrng"};
 	char line[1024], name[128], source[256], key[256];
 	bool found = false;
 	FILE *f = fopen(crypttab, "re");
 
 	if (!f)
 		return false;
-	while (!found && fgets(line, sizeof line, f))
-		found = sscanf(line, " %127s %255s %255s", name, source, key) == 3 && name[0] != '#' &&
-			!strcmp(name, mapping) && (!strcmp(key, "/dev/urandom") || !strcmp(key, "/dev/random"));
+	while (!found && fgets(line, sizeof line, f)) {
+		if (sscanf(line, " %127s %255s %255s", name, source, key) != 3 || strcmp(name, mapping))
+			continue;
+		for (size_t i = 0; i < sizeof random / sizeof random[0]; i++)
+			found |= !strcmp(key, random[i]);
+	}
 	fclose(f);
 	return found;
 }
 
+struct key_search {
+	char crypttab[AREA_PATH];
+	char *mapping;
+	enum area_key key;
+};
+
+static bool visit_mapping(void *ctx, const char *real)
+{
+	struct key_search *k = ctx;
+	char name[AREA_MAPPING], uuid[AREA_PATH];
+
+	if (!read_line_at(real, "dm/name", name, sizeof name))
+		return false;
+	if (random_key_in(k->crypttab, name))
+		k->key = AREA_KEY_RANDOM;
+	else if (k->key == AREA_KEY_KEPT && read_line_at(real, "dm/uuid", uuid, sizeof uuid) &&
+		 !strncmp(uuid, "CRYPT-PLAIN-", 12))
+		k->key = AREA_KEY_PLAIN;
+	else
+		return false;
+	strcpy(k->mapping, name);
+	return k->key == AREA_KEY_RANDOM;
+}
+
+enum area_key area_key(const char *root, dev_t device, char mapping[AREA_MAPPING])
+{
+	struct key_search k = {.mapping = mapping};
+	char sys[AREA_PATH];
+
+	mapping[0] = 0;
+	if (snprintf(k.crypttab, sizeof k.crypttab, "%s/etc/crypttab", root) < (int)sizeof k.crypttab &&
+	    snprintf(sys, sizeof sys, "%s/sys/dev/block", root) < (int)sizeof sys)
+		stack_each(sys, device, visit_mapping, &k);
+	return k.key;
+}
+
 static bool swap_survives(const struct swap_line *s)
 {
-	char dir[AREA_PATH], name[AREA_PATH];
+	char real[DEVICE_NAME], mapping[AREA_MAPPING];
 	struct stat st;
-	char real[DEVICE_NAME];
 
-	if (stat(s->path, &st))
+	if (stat(s->path, &st) || (!s->is_file && !S_ISBLK(st.st_mode)))
 		return false;
-	if (s->is_file)
-		return !stack_objection("/sys/dev/block", st.st_dev, real);
-	if (!S_ISBLK(st.st_mode))
-		return false;
-	if (stack_objection("/sys/dev/block", st.st_rdev, real))
-		return false;
-	sys_dir(st.st_rdev, "/dm", dir);
-	return !read_line_at(dir, "name", name, sizeof name) || !random_key_in("/etc/crypttab", name);
+	dev_t device = s->is_file ? st.st_dev : st.st_rdev;
+	return !stack_objection("/sys/dev/block", device, real) && area_key("", device, mapping) != AREA_KEY_RANDOM;
 }
 
 static const struct swap_line *best_swap(const struct wish *w)
@@ -402,6 +435,20 @@ static int no_header(const struct wish *w, struct area *a)
 		     a->path);
 }
 
+/* A header may outlive its file.  When the device has a known swap file elsewhere, that is the one that was meant. */
+static int check_file_known(const struct wish *w, struct area *a)
+{
+	struct search s = {.w = w, .a = a};
+
+	if (!a->is_file || *a->swap_path || !other_file(&s))
+		return E_OK;
+	return fault(E_CONF, 0,
+		     "at page %" PRIu64
+		     " of %.100s stands the header of a swap file that is gone; the swap file %.100s "
+		     "begins at page %" PRIu64 "; write resume offset = %" PRIu64,
+		     a->start / w->page_size, a->path, s.file, s.start / w->page_size, s.start / w->page_size);
+}
+
 int area_find(const char *spec, bool offset_set, uint64_t offset, uint32_t page_size, struct area *out)
 {
 	struct wish w = {.offset_set = offset_set, .offset = offset, .page_size = page_size};
@@ -423,7 +470,7 @@ int area_find(const char *spec, bool offset_set, uint64_t offset, uint32_t page_
 		return code;
 	find_swap(&w, out);
 	find_rotational(out);
-	return E_OK;
+	return check_file_known(&w, out);
 }
 
 int area_swapon(const struct area *a)

@@ -54,7 +54,7 @@ struct area {
 /*
  * Finds the target of a save.  @spec: device as for area_resolve(), a swap file's path, or "" = the kernel's
  * resume= (/proc/cmdline), else the active swap with the highest priority that is no zram, no loop, no zvol, no
- * swap keyed from /dev/urandom (dm-crypt plain without header cannot be told apart: warned about elsewhere).
+ * swap keyed from /dev/urandom (see area_key()).
  * @offset in pages of @page_size, used when @offset_set.  E_OK, E_DEVICE or E_CONF with the cure.
  * Refuses a configured offset at which no swap header stands, naming the right one when it can be found.
  */
@@ -68,6 +68,15 @@ int area_swapoff(const struct area *a);
  * iSCSI by user space, walked through /sys/dev/block/M:m/slaves.
  */
 int area_check_stack(dev_t device);
+
+/* How long the key lasts under which @device lies, as far as can be told; @mapping gets the name of the worst. */
+enum { AREA_MAPPING = 128 };
+enum area_key {
+	AREA_KEY_KEPT,	 /* none, or LUKS */
+	AREA_KEY_PLAIN,	 /* plain dm-crypt: the key is kept nowhere, so nobody knows */
+	AREA_KEY_RANDOM, /* crypttab makes a new one at each boot */
+};
+enum area_key area_key(const char *root, dev_t device, char mapping[AREA_MAPPING]);
 
 /*
  * E_MOUNTED with the mount point and device in fault_text() when any file system on a block device is mounted

@@ -518,59 +518,84 @@ const char *device_objection(const char *name)
 	return NULL;
 }
 
-static const char *objection_below(const char *real, char name[DEVICE_NAME], unsigned depth);
+struct stack_walk {
+	bool (*visit)(void *ctx, const char *real);
+	void *ctx;
+};
 
-static const char *objection_in_slaves(const char *real, char name[DEVICE_NAME], unsigned depth)
+static bool walk_below(const struct stack_walk *w, const char *real, unsigned depth);
+
+static bool walk_slaves(const struct stack_walk *w, const char *real, unsigned depth)
 {
 	char path[PATH_MAX], slave[PATH_MAX];
-	const char *why = NULL;
+	bool done = false;
 	struct dirent *e;
 	DIR *d;
 
 	if (snprintf(path, sizeof path, "%s/slaves", real) >= (int)sizeof path || !(d = opendir(path)))
-		return NULL;
-	while (!why && (e = readdir(d))) {
+		return false;
+	while (!done && (e = readdir(d))) {
 		if (e->d_name[0] == '.')
 			continue;
 		if (snprintf(slave, sizeof slave, "%s/slaves/%s", real, e->d_name) < (int)sizeof slave &&
 		    realpath(slave, path))
-			why = objection_below(path, name, depth + 1);
+			done = walk_below(w, path, depth + 1);
 	}
 	closedir(d);
-	return why;
+	return done;
 }
 
 /* @real: the device's directory in /sys, links resolved.  A partition's disk is the directory above. */
-static const char *objection_below(const char *real, char name[DEVICE_NAME], unsigned depth)
+static bool walk_below(const struct stack_walk *w, const char *real, unsigned depth)
 {
 	const char *last = strrchr(real, '/');
 	char up[PATH_MAX];
-	const char *why;
 
 	if (!last || depth > STACK_DEPTH)
-		return NULL;
-	snprintf(name, DEVICE_NAME, "%.63s", last + 1);
-	why = device_objection(name);
-	if (!why && strstr(real, "/session"))
-		why = "iSCSI needs a process and the network, which are frozen";
-	if (why)
-		return why;
+		return false;
+	if (w->visit(w->ctx, real))
+		return true;
 	if (snprintf(up, sizeof up, "%s/partition", real) < (int)sizeof up && !access(up, F_OK)) {
 		snprintf(up, sizeof up, "%.*s", (int)(last - real), real);
-		return objection_below(up, name, depth + 1);
+		return walk_below(w, up, depth + 1);
 	}
-	return objection_in_slaves(real, name, depth);
+	return walk_slaves(w, real, depth);
+}
+
+bool stack_each(const char *sys_dev, dev_t device, bool (*visit)(void *ctx, const char *real), void *ctx)
+{
+	const struct stack_walk w = {visit, ctx};
+	char link[PATH_MAX], real[PATH_MAX];
+
+	if (snprintf(link, sizeof link, "%s/%u:%u", sys_dev, major(device), minor(device)) >= (int)sizeof link ||
+	    !realpath(link, real))
+		return false;
+	return walk_below(&w, real, 0);
+}
+
+struct objection {
+	char *name;
+	const char *why;
+};
+
+static bool visit_objection(void *ctx, const char *real)
+{
+	struct objection *o = ctx;
+
+	snprintf(o->name, DEVICE_NAME, "%.63s", strrchr(real, '/') + 1);
+	o->why = device_objection(o->name);
+	if (!o->why && strstr(real, "/session"))
+		o->why = "iSCSI needs a process and the network, which are frozen";
+	return o->why;
 }
 
 const char *stack_objection(const char *sys_dev, dev_t device, char name[DEVICE_NAME])
 {
-	char link[PATH_MAX], real[PATH_MAX];
+	struct objection o = {.name = name};
 
 	name[0] = 0;
-	if (snprintf(link, sizeof link, "%s/%u:%u", sys_dev, major(device), minor(device)) >= (int)sizeof link ||
-	    !realpath(link, real))
-		return NULL;
-	return objection_below(real, name, 0);
+	stack_each(sys_dev, device, visit_objection, &o);
+	return o.why;
 }
 
 int area_check_stack(dev_t device)

@@ -38,6 +38,12 @@ bool read_line_at(const char *dir, const char *file, char *out, size_t size);
 bool uevent_value(const char *dir, const char *key, char *out, size_t size);
 
 /*
+ * Calls @visit with the directory in /sys of @device, of the disk it is a partition of, and of all it is stacked on,
+ * until one returns true; whether one did.  @sys_dev: "/sys/dev/block".
+ */
+bool stack_each(const char *sys_dev, dev_t device, bool (*visit)(void *ctx, const char *real), void *ctx);
+
+/*
  * Why a device of @device's stack hangs or vanishes while tasks are frozen, or NULL.  @name gets that device's name.
  * @sys_dev: "/sys/dev/block".
  */

@@ -197,22 +197,29 @@ static bool next_word(const char **s, char *out, size_t size)
 	return true;
 }
 
-int boot_line_read(const char *path, struct boot_line *b)
+int boot_line_parse(const char *line, struct boot_line *b)
 {
-	char line[8192], word[1024];
-	const char *at = line;
+	char word[1024];
 	int r = E_OK;
 
 	memset(b, 0, sizeof *b);
-	if (file_read_text(path, line, sizeof line) < 0)
-		return E_OK; /* no /proc: as if nothing were said */
 	/* What follows "--" is for the first process. */
-	while (next_word(&at, word, sizeof word) && strcmp(word, "--")) {
+	while (next_word(&line, word, sizeof word) && strcmp(word, "--")) {
 		int one = take_word(b, word);
 		if (r == E_OK)
 			r = one;
 	}
 	return r;
+}
+
+int boot_line_read(const char *path, struct boot_line *b)
+{
+	char line[8192];
+
+	/* No /proc: as if nothing were said. */
+	if (file_read_text(path, line, sizeof line) < 0)
+		line[0] = 0;
+	return boot_line_parse(line, b);
 }
 
 bool machine_has_platform(void)

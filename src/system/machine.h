@@ -32,7 +32,9 @@ struct boot_line {
 	bool noresume;		/* noresume, nohibernate, hibernate=no, hibernate=noresume */
 };
 
-/* Reads @path ("/proc/cmdline").  A value that is empty or no number is E_CONF, never a default. */
+/* A value that is empty or no number is E_CONF, never a default. */
+int boot_line_parse(const char *line, struct boot_line *b);
+/* The same with what stands in @path ("/proc/cmdline"). */
 int boot_line_read(const char *path, struct boot_line *b);
 
 /* Reads a small file; its length, NUL-terminated, newline cut; -1 with errno. */

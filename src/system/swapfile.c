@@ -52,49 +52,68 @@ const char *swap_extent_objection(const struct fiemap_extent *e, uint32_t page_s
 	return NULL;
 }
 
-/* Looks at all of a file's extents; the first one's physical address goes to @start. */
-static int check_extents(int fd, const char *file, uint32_t page_size, struct fiemap *map, uint64_t *start)
+/* Looks at the extents of one answer; *at moves behind them, *last is set at the end of the file. */
+static int check_extents(const struct fiemap *map, const char *file, uint32_t page_size, uint64_t *at, bool *last,
+			 uint64_t *start)
+{
+	for (unsigned i = 0; i < map->fm_mapped_extents; i++) {
+		const struct fiemap_extent *e = &map->fm_extents[i];
+		const char *why = swap_extent_objection(e, page_size);
+		if (why)
+			return fault(E_DEVICE, 0, "%s is no use as a swap file: %s; %s", file, why, remake);
+		if (!e->fe_logical)
+			*start = e->fe_physical;
+		*last = e->fe_flags & FIEMAP_EXTENT_LAST || e->fe_logical + e->fe_length <= *at;
+		*at = e->fe_logical + e->fe_length;
+	}
+	return E_OK;
+}
+
+static int read_extents(fiemap_call get, void *ctx, const char *file, uint32_t page_size, struct fiemap *map,
+			uint64_t *start)
 {
 	uint64_t at = 0;
 	bool last = false;
+	int code = E_OK;
 
-	while (!last) {
-		memset(map, 0, sizeof *map);
+	while (!last && code == E_OK) {
+		memset(map, 0, sizeof *map + EXTENTS * sizeof map->fm_extents[0]);
 		map->fm_start = at;
 		map->fm_length = FIEMAP_MAX_OFFSET - at;
 		map->fm_flags = at ? 0 : FIEMAP_FLAG_SYNC;
 		map->fm_extent_count = EXTENTS;
-		if (ioctl(fd, FS_IOC_FIEMAP, map))
+		if (get(ctx, map))
 			return fault(E_DEVICE, errno, "%s: its file system does not tell where files lie; use another",
 				     file);
 		if (!at && (!map->fm_mapped_extents || map->fm_extents[0].fe_logical))
 			return fault(E_DEVICE, 0, "%s has a hole where its header belongs; %s", file, remake);
 		if (!map->fm_mapped_extents)
 			return E_OK;
-		for (unsigned i = 0; i < map->fm_mapped_extents; i++) {
-			const struct fiemap_extent *e = &map->fm_extents[i];
-			const char *why = swap_extent_objection(e, page_size);
-			if (why)
-				return fault(E_DEVICE, 0, "%s is no use as a swap file: %s; %s", file, why, remake);
-			if (!e->fe_logical)
-				*start = e->fe_physical;
-			last = e->fe_flags & FIEMAP_EXTENT_LAST || e->fe_logical + e->fe_length <= at;
-			at = e->fe_logical + e->fe_length;
-		}
+		code = check_extents(map, file, page_size, &at, &last, start);
 	}
-	return E_OK;
+	return code;
 }
 
-static int first_byte(int fd, const char *file, uint32_t page_size, uint64_t *start)
+int swap_extents_start(fiemap_call get, void *ctx, const char *file, uint32_t page_size, uint64_t *start)
 {
 	struct fiemap *map = calloc(1, sizeof *map + EXTENTS * sizeof map->fm_extents[0]);
 	int code;
 
 	if (!map)
 		return fault(E_MEMORY, 0, "no memory to look at %s", file);
-	code = check_extents(fd, file, page_size, map, start);
+	code = read_extents(get, ctx, file, page_size, map, start);
 	free(map);
 	return code;
+}
+
+static int ask_fiemap(void *ctx, struct fiemap *map)
+{
+	return ioctl(*(const int *)ctx, FS_IOC_FIEMAP, map);
+}
+
+static int first_byte(int fd, const char *file, uint32_t page_size, uint64_t *start)
+{
+	return swap_extents_start(ask_fiemap, &fd, file, page_size, start);
 }
 
 /* btrfs: FIEMAP gives logical addresses, the chunk tree says where they are. */

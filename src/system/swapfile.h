@@ -6,7 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct fiemap;
 struct fiemap_extent;
+
+/* FS_IOC_FIEMAP on a file: 0, or -1 with errno. */
+typedef int (*fiemap_call)(void *ctx, struct fiemap *map);
+
+/* The first byte's physical address, once all extents were found to be of use; as swap_file_offset(). */
+int swap_extents_start(fiemap_call get, void *ctx, const char *file, uint32_t page_size, uint64_t *start);
 
 /* Why a swap file's extent is unusable, with the cure, or NULL.  The first holds the header page. */
 const char *swap_extent_objection(const struct fiemap_extent *e, uint32_t page_size);

@@ -641,21 +641,41 @@ static int read_file(struct config *c, int fd, const char *path)
 	return code;
 }
 
-int config_read(struct config *c, const char *path)
+static int open_conf(const char *path)
+{
+	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+/* @named: below the root, for those who ask which file it was. */
+static int read_open(struct config *c, int fd, const char *path, const char *named)
+{
+	int code = read_file(c, fd, path);
+
+	close(fd);
+	snprintf(c->file, sizeof c->file, "%.255s", named);
+	return code;
+}
+
+int config_read_usual(struct config *c, const char *root)
 {
 	static const char *const usual[] = {"/etc/suspend.conf", "/etc/uswsusp.conf"};
-	const char *tried = path;
-	int fd = -1, code;
+	char path[PATH_MAX];
 
-	for (unsigned i = 0; fd < 0 && i < (path ? 1 : 2); i++) {
-		tried = path ? path : usual[i];
-		fd = open(tried, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-		if (fd < 0 && (path || errno != ENOENT))
-			return fault(E_CONF, errno, "%s", tried);
+	for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) {
+		snprintf(path, sizeof path, "%s%s", root, usual[i]);
+		int fd = open_conf(path);
+		if (fd >= 0)
+			return read_open(c, fd, path, usual[i]);
+		if (errno != ENOENT)
+			return fault(E_CONF, errno, "%.200s", path);
 	}
-	if (fd < 0)
-		return E_OK;
-	code = read_file(c, fd, tried);
-	close(fd);
-	return code;
+	return E_OK;
+}
+
+int config_read(struct config *c, const char *path)
+{
+	if (!path)
+		return config_read_usual(c, "");
+	int fd = open_conf(path);
+	return fd < 0 ? fault(E_CONF, errno, "%s", path) : read_open(c, fd, path, path);
 }

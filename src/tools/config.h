@@ -39,6 +39,7 @@ struct config {
 	unsigned passphrase_tries;
 	unsigned passphrase_timeout; /* seconds since the last key */
 	bool force;		     /* resume although file systems are mounted */
+	char file[CONFIG_PATH];	     /* what config_read() has read, "" = none */
 	/* What was accepted without effect, or unknown: one line each, for the tool to print. */
 	unsigned note_count;
 	char notes[CONFIG_NOTES][160];
@@ -53,6 +54,9 @@ void config_default(struct config *c);
  * refused.
  */
 int config_read(struct config *c, const char *path);
+
+/* The same with @path NULL, below another root than "". */
+int config_read_usual(struct config *c, const char *root);
 
 /* One "key = value"; @where names its origin in errors ("-P", "suspend.conf:3"). */
 int config_set(struct config *c, const char *where, const char *line);

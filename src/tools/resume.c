@@ -58,7 +58,8 @@ static struct job {
 	struct progress progress;
 	struct plymouth plymouth;
 	unsigned asked;
-	bool keep; /* stopped by a key: power off, the image stays */
+	bool keep;	 /* stopped by a key: power off, the image stays */
+	char printk[64]; /* /proc/sys/kernel/printk before the load */
 } job;
 
 static void usage(FILE *to)
@@ -479,6 +480,40 @@ static int power_off(void)
 	return give_up(fault(E_POWER, e, "the machine cannot be powered off"));
 }
 
+/* `suspend loglevel' while it loads; when that fails, `max loglevel' or what was before. */
+static const char printk_path[] = "/proc/sys/kernel/printk";
+
+static void set_loglevel(const char *level)
+{
+	FILE *f = fopen(printk_path, "we");
+
+	if (!f)
+		return;
+	fputs(level, f);
+	fclose(f);
+}
+
+static void lower_loglevel(void)
+{
+	char level[16];
+
+	if (file_read_text(printk_path, job.printk, sizeof job.printk) < 0)
+		job.printk[0] = 0;
+	snprintf(level, sizeof level, "%d", job.conf.suspend_loglevel);
+	if (job.printk[0] && job.conf.suspend_loglevel >= 0)
+		set_loglevel(level);
+}
+
+static void raise_loglevel(void)
+{
+	char level[16];
+
+	if (!job.printk[0])
+		return;
+	snprintf(level, sizeof level, "%d", job.conf.max_loglevel);
+	set_loglevel(job.conf.max_loglevel >= 0 ? level : job.printk);
+}
+
 static void restore_failed(void *ctx)
 {
 	(void)ctx;
@@ -497,6 +532,7 @@ static int run(void)
 		r = unlock();
 	if (r != E_OK)
 		return r;
+	lower_loglevel();
 	r = load();
 	job.image.disk = &job.target.file.disk;
 	ahead_close(job.ahead);
@@ -543,6 +579,7 @@ int main(int argc, char **argv)
 	r = run();
 	ahead_close(job.ahead);
 	forget_key();
+	raise_loglevel();
 	snapshot_close(&job.snapshot);
 	target_close(&job.target);
 	arena_close(&job.arena);

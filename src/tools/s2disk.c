@@ -12,6 +12,7 @@
 #include "system/fingerprint.h"
 #include "system/hibernate.h"
 #include "system/machine.h"
+#include "tools/check.h"
 #include "tools/config.h"
 #include "tools/progress.h"
 #include "tools/recipient.h"
@@ -57,6 +58,8 @@ static struct job {
 	uint64_t began, imaged; /* ns */
 	char mem_sleep[MEM_SLEEP_TEXT];
 	struct progress progress;
+	bool check, json, force;
+	struct checker checker;
 } job;
 
 static const char mem_sleep_path[] = "/sys/power/mem_sleep";
@@ -74,6 +77,8 @@ static void usage(FILE *to)
 	      "  -s, --image_size SIZE        image size to aim at (bytes, 512M, 40%)\n"
 	      "  -P, --parameter \"KEY = VALUE\"  any setting of the configuration\n"
 	      "      --measure[=LIST]         only measure, with each of these compressors; the machine goes on\n"
+	      "      --check                  save nothing: tell whether this machine would come back; --json\n"
+	      "      --force                  save although a check says that it would not\n"
 	      "  -v, --verbose                say what is done; -q, --quiet  only errors\n"
 	      "  -h, --help                   this text\n"
 	      "  -V, --version                version and codecs\n\n"
@@ -92,7 +97,12 @@ static int set_key(struct config *c, const char *key, const char *value)
 	return config_set(c, "command line", line);
 }
 
+enum { O_CHECK = 256, O_JSON, O_FORCE };
+
 static const struct option options[] = {
+	{"check", no_argument, NULL, O_CHECK},
+	{"json", no_argument, NULL, O_JSON},
+	{"force", no_argument, NULL, O_FORCE},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{"config", required_argument, NULL, 'f'},
@@ -124,6 +134,17 @@ static int apply_option(struct config *c, int o)
 	}
 }
 
+static int check_arguments(int argc, char **argv)
+{
+	if (optind < argc)
+		log_error("`%s': s2disk takes no arguments; see --help", argv[optind]);
+	else if (job.json && !job.check)
+		log_error("--json goes with --check only; see --help");
+	else
+		return E_OK;
+	return E_USAGE;
+}
+
 static int read_options(int argc, char **argv, const char **file)
 {
 	int o;
@@ -139,11 +160,11 @@ static int read_options(int argc, char **argv, const char **file)
 			log_set_level(LOG_LEVEL_ERROR);
 		else if (o == '?')
 			return E_USAGE;
+		job.check |= o == O_CHECK;
+		job.json |= o == O_JSON;
+		job.force |= o == O_FORCE;
 	}
-	if (optind == argc)
-		return E_OK;
-	log_error("`%s': no arguments are taken; see --help", argv[optind]);
-	return E_USAGE;
+	return check_arguments(argc, argv);
 }
 
 static int configure(int argc, char **argv)
@@ -155,21 +176,36 @@ static int configure(int argc, char **argv)
 		return r;
 	config_default(&job.conf);
 	r = config_read(&job.conf, file);
+	checker_file(&job.checker, &job.conf);
 	optind = 1;
 	while (r == E_OK && (o = getopt_long(argc, argv, short_options, options, NULL)) != -1)
 		r = apply_option(&job.conf, o);
-	if (r == E_OK)
+	/* JSON is all that stdout is to carry. */
+	if (r == E_OK && !job.json)
 		tool_notes(&job.conf);
 	return r == E_OK ? E_OK : log_fault(r, "configuration");
 }
 
+static uint64_t wanted_size(void)
+{
+	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return job.conf.image_percent ? ram / 100 * job.conf.image_percent : job.conf.image_size;
+}
+
 /* ---- the target ---- */
+
+static int find_area(void)
+{
+	const struct config *c = &job.conf;
+
+	return area_find(c->resume_device, c->resume_offset_set, c->resume_offset, (uint32_t)sysconf(_SC_PAGESIZE),
+			 &job.area);
+}
 
 static int find_target(void)
 {
-	const struct config *c = &job.conf;
-	uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
-	int r = area_find(c->resume_device, c->resume_offset_set, c->resume_offset, page, &job.area);
+	int r = find_area();
 
 	if (r == E_OK)
 		r = area_check_stack(job.area.device);
@@ -204,7 +240,7 @@ static int check_signature(void)
 	return E_OK;
 }
 
-static int open_target(void)
+static int look_at_target(void)
 {
 	int r = target_open(&job.target, job.area.path, TARGET_SAVE);
 
@@ -213,8 +249,13 @@ static int open_target(void)
 			  "the kernel lets nobody write to %s while its file system is mounted "
 			  "(CONFIG_BLK_DEV_WRITE_MOUNTED is off): use a swap partition",
 			  job.area.path);
-	if (r == E_OK)
-		r = check_signature();
+	return r == E_OK ? check_signature() : r;
+}
+
+static int open_target(void)
+{
+	int r = look_at_target();
+
 	return r == E_OK ? E_OK : log_fault(r, "resume device");
 }
 
@@ -228,6 +269,34 @@ static int switch_on(void)
 	log_verbose("switched swap on %s on", job.area.swap_path);
 	job.swapped_on = true;
 	return E_OK;
+}
+
+/* ---- checks ---- */
+
+static void plan_checks(void)
+{
+	bool sized = job.conf.image_size_set || job.conf.image_percent;
+
+	checker_plan(&job.checker, &job.conf, sized ? wanted_size() : IMAGE_SIZE_UNKNOWN, job.to_ram);
+}
+
+static int check_before(void)
+{
+	plan_checks();
+	checker_target(&job.checker, &job.area, E_OK);
+	return checker_before(&job.checker, job.force);
+}
+
+/* --check: nothing is switched on, frozen or written. */
+static int check_all(void)
+{
+	int found = find_area(), r = found;
+
+	if (r == E_OK)
+		r = look_at_target();
+	plan_checks();
+	checker_target(&job.checker, found == E_OK ? &job.area : NULL, r);
+	return checker_show(&job.checker, job.json);
 }
 
 /* ---- memory ---- */
@@ -459,13 +528,6 @@ static void name_unfrozen(void)
 	}
 }
 
-static uint64_t wanted_size(void)
-{
-	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-
-	return job.conf.image_percent ? ram / 100 * job.conf.image_percent : job.conf.image_size;
-}
-
 static void fill_hibernate(void)
 {
 	struct hibernate *h = &job.h;
@@ -555,6 +617,16 @@ static void say_result(void)
 	sleep(job.conf.resume_pause);
 }
 
+/* For the next --check. */
+static void remember_result(void)
+{
+	const struct trailer *t = &job.image.trailer;
+	const struct past_image p = {t->raw_bytes, t->stream_bytes, t->save_ns, job.image.state.load_ns};
+
+	if (job.h.statistics)
+		past_write("", &p);
+}
+
 static void explain(int code)
 {
 	uint64_t need = 0;
@@ -610,10 +682,12 @@ static int save_machine(void)
 	log_release();
 	select_sleep(false);
 	reset_loglevel();
-	if (r != E_OK)
+	if (r != E_OK) {
 		log_fault(r, job.measure ? "not measured" : "not hibernated");
-	else if (!job.measure)
+	} else if (!job.measure) {
+		remember_result();
 		say_result();
+	}
 	explain(r);
 	show_no_more();
 	return r;
@@ -695,6 +769,8 @@ static int run(void)
 	if (r == E_OK)
 		r = open_target();
 	if (r == E_OK)
+		r = check_before();
+	if (r == E_OK)
 		r = switch_on();
 	if (r == E_OK)
 		r = choose_key();
@@ -742,6 +818,10 @@ int main(int argc, char **argv)
 	int r = configure(argc, argv);
 	if (r != E_OK)
 		return r;
+	if (job.check) {
+		r = choose_codec();
+		return r == E_OK ? check_all() : r;
+	}
 	if (geteuid()) {
 		log_error("saving the machine needs root");
 		return E_PRIVILEGE;

@@ -190,21 +190,6 @@ static const char *method_name(uint32_t m)
 	return m < 3 ? names[m] : "?";
 }
 
-static void json_string(const char *s)
-{
-	putchar('"');
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
-		if (c == '"' || c == '\\')
-			printf("\\%c", c);
-		else if (c < 32 || c > 126)
-			printf("\\u%04x", c);
-		else
-			putchar(c);
-	}
-	putchar('"');
-}
-
 /* Names on a disk may hold anything; a terminal is shown letters only. */
 static const char *printable(char *s)
 {
@@ -265,9 +250,9 @@ static void info_json(void)
 	printf("  \"created\": %llu,\n  \"page_size\": %u,\n  \"block_size\": %u,\n", (unsigned long long)h->created,
 	       h->page_size, h->block_size);
 	printf("  \"release\": ");
-	json_string(h->release);
+	tool_json_string(h->release);
 	printf(",\n  \"machine\": ");
-	json_string(h->machine);
+	tool_json_string(h->machine);
 	printf(",\n  \"shutdown_method\": \"%s\",\n", method_name(h->shutdown));
 	json_seal(h);
 	printf("  \"raw_bytes\": %llu,\n  \"stored_bytes\": %llu,\n  \"blocks\": %llu,\n  \"extent_pages\": %llu,\n",
@@ -290,9 +275,9 @@ static void info_json(void)
 		char uuid[37];
 		id_text(im->fingerprint[i].uuid, uuid);
 		printf("%s\n    {\"type\": ", i ? "," : "");
-		json_string(im->fingerprint[i].type);
+		tool_json_string(im->fingerprint[i].type);
 		printf(", \"uuid\": \"%s\", \"device\": ", uuid);
-		json_string(im->fingerprint[i].name);
+		tool_json_string(im->fingerprint[i].name);
 		putchar('}');
 	}
 	printf("\n  ]\n}\n");

@@ -32,6 +32,8 @@ void tool_start(const char *name)
 	if (fd > 2)
 		close(fd);
 	signal(SIGPIPE, SIG_IGN);
+	/* Ignored by whoever started us, it would keep us from knowing how our own children ended. */
+	signal(SIGCHLD, SIG_DFL);
 	umask(077);
 	log_open(name);
 }
@@ -87,6 +89,21 @@ int tool_codec(const struct config *c, const struct codec **codec, int *level)
 		return fault(E_CONF, 0, "`compressor = %s:%d': the level goes from %d to %d", (*codec)->name, *level,
 			     (*codec)->level_min, (*codec)->level_max);
 	return E_OK;
+}
+
+void tool_json_string(const char *s)
+{
+	putchar('"');
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+		if (c == '"' || c == '\\')
+			printf("\\%c", c);
+		else if (c < 32 || c > 126)
+			printf("\\u%04x", c);
+		else
+			putchar(c);
+	}
+	putchar('"');
 }
 
 bool tool_number(const char *text, uint64_t *out)

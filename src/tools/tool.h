@@ -33,6 +33,8 @@ bool tool_number(const char *text, uint64_t *out);
 
 /* A descriptor that is open, from its number; E_USAGE. */
 int tool_descriptor(const char *text, int *fd);
+/* Prints @s to stdout as a JSON string. */
+void tool_json_string(const char *s);
 
 /* A device or file to read or write images on. */
 struct target {

@@ -87,7 +87,7 @@ static void clean_up(void)
 {
 	run(NULL,
 	    "for d in %s/*; do test -d $d || continue; swapoff $d/mnt/swap; umount $d/mnt; "
-	    "losetup -n -O NAME -j $d/image | xargs -r losetup -d; done; rm -rf %s",
+	    "for i in $d/image $d/image2; do losetup -n -O NAME -j $i | xargs -r losetup -d; done; done; rm -rf %s",
 	    base, base);
 }
 
@@ -347,6 +347,47 @@ START_TEST(test_extents)
 }
 END_TEST
 
+/* A file of @count extents as FIEMAP shows it: the first at @start, the others all over the device. */
+struct far_file {
+	uint64_t start, extent;
+	unsigned count, bad; /* bad: one that is shared, none when beyond the count */
+	unsigned calls;
+};
+
+static int far_fiemap(void *ctx, struct fiemap *map)
+{
+	struct far_file *f = ctx;
+	unsigned first = (unsigned)(map->fm_start / f->extent), n = 0;
+
+	f->calls++;
+	for (unsigned i = first; i < f->count && n < map->fm_extent_count; i++, n++)
+		map->fm_extents[n] = (struct fiemap_extent){
+			.fe_logical = i * f->extent,
+			.fe_physical = i ? f->start - (i * 7919 % f->count + 1) * f->extent * 2 : f->start,
+			.fe_length = f->extent,
+			.fe_flags =
+				(i + 1 == f->count ? FIEMAP_EXTENT_LAST : 0) | (i == f->bad ? FIEMAP_EXTENT_SHARED : 0),
+		};
+	map->fm_mapped_extents = n;
+	return 0;
+}
+
+/* Beyond 2^32 pages, in hundreds of fragments; what is wrong with the last of them is found too. */
+START_TEST(test_far_extents)
+{
+	const uint64_t page = (UINT64_C(1) << 33) + 7;
+	struct far_file f = {.start = page * 4096, .extent = 64 << 10, .count = 1000, .bad = 1000};
+	uint64_t start = 0;
+
+	ck_assert_int_eq(swap_extents_start(far_fiemap, &f, "/swap", 4096, &start), E_OK);
+	ck_assert_uint_eq(start / 4096, page);
+	ck_assert_uint_ge(f.calls, 2);
+	f.bad = 999;
+	ck_assert_int_eq(swap_extents_start(far_fiemap, &f, "/swap", 4096, &start), E_DEVICE);
+	ck_assert_ptr_nonnull(strstr(fault_text(), "shares blocks"));
+}
+END_TEST
+
 static void chunk_item(uint8_t item[80], uint64_t length, uint64_t type, uint16_t stripes, uint64_t physical)
 {
 	memset(item, 0, 80);
@@ -603,20 +644,115 @@ START_TEST(test_swap_file)
 }
 END_TEST
 
-/* swapon works on a file in a loop device, and the kernel lets us swap it off again. */
-START_TEST(test_active_swap_file)
+static const struct {
+	const char *size, *mkfs, *prepare;
+} fragmented[] = {
+	/* ext4 keeps direct writes together: there the free space is made of holes */
+	{"64M", "mkfs.ext4 -q -F -b 4096",
+	 "touch swap && fallocate -l $(($(df --output=avail -B1 . | tail -n 1) - 4194304)) fill && sync && i=0 && "
+	 "while [ $i -lt 500 ]; do fallocate -p -o $((i * 65536)) -l 32768 fill && i=$((i + 1)) || exit; done && sync "
+	 "&& "
+	 "fallocate -l 14M swap"},
+	{"320M", "mkfs.xfs -q -f", "touch swap other"},
+	{"256M", "mkfs.btrfs -q -f -m single", "touch swap other && chattr +C swap other"},
+};
+
+/* Two files that grow by turns, past the page cache, lie between each other. */
+static void interleave(const char *one, const char *other)
+{
+	enum { PART = 32 << 10, PARTS = 300 };
+	const char *const name[] = {one, other};
+	void *part = aligned_alloc(4096, PART);
+	int fd[2];
+
+	memset(part, 1, PART);
+	for (int k = 0; k < 2; k++)
+		ck_assert_int_ge(fd[k] = open(name[k], O_WRONLY | O_DIRECT), 0);
+	for (int i = 0; i < PARTS * 2; i++)
+		ck_assert_int_eq(pwrite(fd[i % 2], part, PART, (off_t)(i / 2) * PART), PART);
+	for (int k = 0; k < 2; k++)
+		close(fd[k]);
+	free(part);
+}
+
+START_TEST(test_fragmented_swap_file)
+{
+	char file[128], other[128], text[256];
+	uint64_t offset;
+	struct area a;
+
+	if (!mount_loop(fragmented[_i].size, fragmented[_i].mkfs) ||
+	    !run(NULL, "cd %s/mnt && %s", dir, fragmented[_i].prepare)) {
+		skipped("it needs root, loop devices, mkfs and fallocate");
+		return;
+	}
+	snprintf(file, sizeof file, "%s/mnt/swap", dir);
+	snprintf(other, sizeof other, "%s/mnt/other", dir);
+	if (_i)
+		interleave(file, other);
+	ck_assert(run(NULL, "chmod 600 %s && mkswap %s && sync", file, file));
+	if (run(text, "filefrag %s | sed 's/.*: //'", file))
+		ck_assert_msg(strtoul(text, NULL, 10) >= 200, "only %s", text);
+	check_offset(file, &offset);
+	ck_assert_msg(area_find(file, false, 0, 4096, &a) == E_OK, "%s", fault_text());
+	ck_assert_uint_eq(a.start, offset * 4096);
+}
+END_TEST
+
+/* Made anew somewhere else, under the same name: the old offset is refused, the new one named. */
+START_TEST(test_recreated_swap_file)
 {
 	char file[128], text[256];
-	uint64_t offset;
-	struct area a, b;
+	uint64_t before, after;
+	struct area a;
 
 	if (!mount_loop("64M", "mkfs.ext4 -q -F -b 4096")) {
 		skipped("it needs root, loop devices and mkfs");
 		return;
 	}
 	snprintf(file, sizeof file, "%s/mnt/swap", dir);
+	ck_assert(run(NULL, "dd bs=1M count=8 if=/dev/zero of=%s && chmod 600 %s && mkswap %s", file, file, file));
+	check_offset(file, &before);
+	ck_assert(run(NULL,
+		      "cd %s/mnt && dd bs=1M count=8 if=/dev/zero of=new && mv new swap && dd bs=1M count=8 "
+		      "if=/dev/zero of=x && chmod 600 swap && mkswap swap",
+		      dir));
+	check_offset(file, &after);
+	ck_assert_uint_ne(before, after);
+	ck_assert_int_eq(area_find(file, true, before, 4096, &a), E_CONF);
+	snprintf(text, sizeof text, "resume offset = %" PRIu64 " is wrong", before);
+	ck_assert_msg(strstr(fault_text(), text), "%s", fault_text());
+	snprintf(text, sizeof text, "write resume offset = %" PRIu64, after);
+	ck_assert_msg(strstr(fault_text(), text), "%s", fault_text());
+	fault_clear();
+	/* By device and offset: the place holds something else now. */
+	ck_assert_int_eq(area_find(loop, true, before, 4096, &a), E_CONF);
+	ck_assert_ptr_nonnull(strstr(fault_text(), "no swap header stands at page"));
+	fault_clear();
+	ck_assert_int_eq(area_find(file, false, 0, 4096, &a), E_OK);
+	ck_assert_uint_eq(a.start, after * 4096);
+}
+END_TEST
+
+/* swapon works on a file in a loop device, and the kernel lets us swap it off again. */
+START_TEST(test_active_swap_file)
+{
+	char file[128], text[256];
+	uint64_t offset, gone;
+	struct area a, b;
+
+	if (!mount_loop("64M", "mkfs.ext4 -q -F -b 4096")) {
+		skipped("it needs root, loop devices and mkfs");
+		return;
+	}
+	/* One that was there before: its header stays on the disk. */
+	snprintf(file, sizeof file, "%s/mnt/gone", dir);
+	ck_assert(run(NULL, "dd if=/dev/zero of=%s bs=1M count=8 && chmod 600 %s && mkswap %s", file, file, file));
+	check_offset(file, &gone);
+	snprintf(file, sizeof file, "%s/mnt/swap", dir);
 	ck_assert(run(NULL, "dd if=/dev/zero of=%s bs=1M count=8 && chmod 600 %s && mkswap %s", file, file, file));
 	check_offset(file, &offset);
+	ck_assert(run(NULL, "rm %s/mnt/gone && sync", dir));
 	ck_assert_int_eq(area_find(file, false, 0, 4096, &a), E_OK);
 	if (area_swapon(&a) != E_OK) {
 		skipped(fault_text());
@@ -627,12 +763,16 @@ START_TEST(test_active_swap_file)
 	fault_clear();
 	int wrong = area_find(loop, true, offset + 1, 4096, &a);
 	snprintf(text, sizeof text, "%s", fault_text());
+	fault_clear();
+	int old = area_find(loop, true, gone, 4096, &a);
+	ck_assert_msg(strstr(fault_text(), "a swap file that is gone"), "%s", fault_text());
 	int off = area_swapoff(&b);
 	ck_assert_int_eq(off, E_OK);
 	ck_assert_int_eq(found, E_OK);
 	ck_assert(b.active);
 	ck_assert_str_eq(b.swap_path, file);
 	ck_assert_int_eq(wrong, E_CONF);
+	ck_assert_int_eq(old, E_CONF);
 	snprintf(file, sizeof file, "write resume offset = %" PRIu64, offset);
 	ck_assert_msg(strstr(text, file), "%s", text);
 	ck_assert_int_eq(area_swapoff(&b), E_OK);
@@ -675,6 +815,44 @@ START_TEST(test_bad_swap_file)
 }
 END_TEST
 
+/* Of one file system on two devices: %1$s and %2$s, mounted at %3$s. */
+static const struct {
+	const char *make, *why;
+} on_two[] = {
+	{"mkfs.btrfs -q -f -d single -m single %1$s %2$s && mount %1$s %3$s && btrfs filesystem mkswapfile -s 8M "
+	 "%3$s/swap",
+	 "the file system lies on 2 devices; use a swap partition"},
+	{"mkfs.xfs -q -f -m reflink=0,rmapbt=0 -r rtdev=%2$s %1$s && mount -o rtdev=%2$s %1$s %3$s && "
+	 "xfs_io -f -c 'chattr +t' %3$s/swap && dd bs=1M count=8 conv=notrunc if=/dev/zero of=%3$s/swap",
+	 "lies on the realtime device of an XFS; put it elsewhere"},
+};
+
+START_TEST(test_swap_file_on_two_devices)
+{
+	char second[256], mnt[96], file[128], command[512];
+	uint64_t offset;
+	dev_t device;
+
+	if (!loop_with("320M", "true") || !run(second,
+					       "mkdir %s/mnt && truncate -s 256M %s/image2 && "
+					       "losetup --direct-io=off -f --show %s/image2",
+					       dir, dir, dir)) {
+		skipped("it needs root and loop devices");
+		return;
+	}
+	snprintf(mnt, sizeof mnt, "%s/mnt", dir);
+	snprintf(file, sizeof file, "%s/swap", mnt);
+	snprintf(command, sizeof command, on_two[_i].make, loop, second, mnt);
+	bool made = run(NULL, "%s && sync", command);
+	int code = made ? swap_file_offset(file, 4096, &device, &offset) : E_OK;
+	run(NULL, "umount %s; losetup -d %s", mnt, second);
+	if (!made)
+		skipped(on_two[_i].why);
+	ck_assert_int_eq(code, made ? E_DEVICE : E_OK);
+	ck_assert_msg(!made || strstr(fault_text(), on_two[_i].why), "%s", fault_text());
+}
+END_TEST
+
 START_TEST(test_no_block_device)
 {
 	uint64_t offset;
@@ -711,6 +889,7 @@ int main(void)
 	tcase_add_test(t, test_stack);
 	tcase_add_test(t, test_devices);
 	tcase_add_test(t, test_extents);
+	tcase_add_test(t, test_far_extents);
 	tcase_add_test(t, test_chunks);
 	tcase_add_test(t, test_resolve_nonsense);
 	tcase_add_test(t, test_resolve_absent);
@@ -720,8 +899,11 @@ int main(void)
 	tcase_add_test(t, test_resolve_partition);
 	tcase_add_test(t, test_resolve_dos_partition);
 	tcase_add_loop_test(t, test_swap_file, 0, COUNT(file_systems));
+	tcase_add_loop_test(t, test_fragmented_swap_file, 0, COUNT(fragmented));
+	tcase_add_test(t, test_recreated_swap_file);
 	tcase_add_test(t, test_active_swap_file);
 	tcase_add_loop_test(t, test_bad_swap_file, 0, COUNT(bad_files));
+	tcase_add_loop_test(t, test_swap_file_on_two_devices, 0, COUNT(on_two));
 	tcase_add_test(t, test_no_block_device);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);

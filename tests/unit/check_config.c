@@ -35,6 +35,56 @@ static const struct row corpus[] = {
 	 E_OK, "dev=/dev/hda5 size=unset shutdown=0 compress=1 notes=0"},
 	{"resume device = /dev/disk/by-uuid/53ad2b7e-6d66-4b0b-a2c1-ad8e3a1d7bd3\nresume offset = 34816\nsplash = y\n",
 	 E_OK, "offset=34816"},
+	/* Ubuntu 7.10 to 9.04, forums: splash still there */
+	{"# /etc/uswsusp.conf(8) -- Configuration file for s2disk/s2both\n"
+	 "resume device = UUID=70554dbc-5ffc-4c5c-bd2e-258ad118db4f\nsplash = y\ncompress = y\nearly writeout = y\n"
+	 "image size = 425876684\nRSA key file = /etc/uswsusp.key\nshutdown method = platform\n",
+	 E_OK, "dev=UUID=70554dbc-5ffc-4c5c-bd2e-258ad118db4f size=425876684 shutdown=0 compress=1 notes=3"},
+	{"# /etc/uswsusp.conf( -- Configuration file for s2disk/s2both\n"
+	 "resume device = /dev/disk/by-uuid/6d77e24a-79d3-425c-bac6-f875a3f35855\nsplash = y\ncompress = y\n"
+	 "early writeout = y\n#image size = 2.26133e+09\nRSA key file = /etc/uswsusp.key\nshutdown method = platform\n",
+	 E_OK, "dev=/dev/disk/by-uuid/6d77e24a-79d3-425c-bac6-f875a3f35855 size=unset shutdown=0 compress=1 notes=3"},
+	/* a swap file that debconf found, the order of its keys */
+	{"# /etc/uswsusp.conf(5) -- Configuration file for s2disk/s2both\n"
+	 "resume device = /dev/sda2\ncompress = y\nearly writeout = y\nimage size = 7692818022\n"
+	 "RSA key file = /etc/uswsusp.key\nshutdown method = platform\nresume offset = 8617984\n",
+	 E_OK, "dev=/dev/sda2 size=7692818022 shutdown=0 compress=1 notes=2 offset=8617984"},
+	/* a Windows file system's file on a loop device, all keys of the package */
+	{"resume device = /dev/loop0\ncompress = y\nearly writeout = y\nimage size = 1000000000\n"
+	 "RSA key file = /etc/uswsusp.key\nshutdown method = platform\nresume offset = 970752\ncompute checksum = y\n"
+	 "suspend loglevel = 2\nmax loglevel = 4\n",
+	 E_OK, "dev=/dev/loop0 size=1000000000 shutdown=0 compress=1 notes=3 offset=970752"},
+	/* Arch's wiki, with blanks behind a commented key */
+	{"snapshot device = /dev/snapshot\n\nresume device = /dev/disk/by-label/swap\n\n# image size is in bytes\n"
+	 "image size = 1468006400\n\n#suspend loglevel = 2\n\ncompute checksum = y\n\ncompress = y\n\n#encrypt = y\n\n"
+	 "#early writeout = y\n\n#splash = y\n\n# up to 60 (seconds)\n#resume pause = 30 \n\nthreads = y\n",
+	 E_OK, "dev=/dev/disk/by-label/swap size=1468006400 shutdown=0 compress=1 notes=1 offset=0"},
+	/* Arch, swap file by hand, shutdown instead of platform */
+	{"resume device = /dev/sda3\nresume offset = 1748992\n#snapshot device = /dev/snapshot\n"
+	 "#resume device = /dev/sda8\n#image size = 350000000\n#suspend loglevel = 2\n#compute checksum = y\n"
+	 "compress = y\n#encrypt = y\n#early writeout = y\n#splash = y\nshutdown method = shutdown\n",
+	 E_OK, "dev=/dev/sda3 size=unset shutdown=1 compress=1 notes=0 offset=1748992"},
+	/* indented, as pasted from a blog */
+	{"        snapshot device = /dev/snapshot\n        resume device = /dev/sda2\n"
+	 "        #image size = 350000000\n        #suspend loglevel = 2\n        compress = y\n"
+	 "        shutdown method = shutdown\n",
+	 E_OK, "dev=/dev/sda2 size=unset shutdown=1 compress=1 notes=0"},
+	{"snapshot device = /dev/snapshot\nresume device = /dev/archdisk/swap\n#image size = 350000000\n"
+	 "#suspend loglevel = 2\ncompute checksum = y\n#compress = y\nthreads = y\n#encrypt = y\n"
+	 "early writeout = y\n#splash = y\n",
+	 E_OK, "dev=/dev/archdisk/swap size=unset shutdown=0 compress=1 notes=2"},
+	{"resume device = /dev/sda6\nearly writeout = y\nimage size = 1003741824\nshutdown method = platform\n"
+	 "snapshot device = /dev/snapshot\ncompute checksum = n\nsplash = n\n",
+	 E_OK, "dev=/dev/sda6 size=1003741824 shutdown=0 compress=1 notes=3"},
+	/* a swap file by its path, as ours alone takes it */
+	{"resume device = /swapfile\nimage size = 60%\ncompressor = zstd\n", E_OK, "dev=/swapfile size=60%"},
+	/* a template that nobody filled in */
+	{"snapshot device = /dev/snapshot\nresume device = /dev/<your_swap_partition>\n", E_OK,
+	 "dev=/dev/<your_swap_partition>"},
+	{"resume device = \ncompress = y\n", E_OK, "dev= size=unset"},
+	{"image size = <preferred_suspend_image_size_in_bytes>\n", E_CONF, "no size; write bytes"},
+	{"shutdown method = <reboot, platform>\n", E_CONF, "write platform, shutdown or reboot"},
+	{"compress = <y/n>\n", E_CONF, "neither y nor n"},
 	{"", E_OK, "dev= size=unset shutdown=0 compress=1 notes=0"},
 	{"\n\n   \n\t\n# only comments\n   # and blanks\n", E_OK, "notes=0"},
 	/* editors and line ends */
@@ -343,6 +393,39 @@ START_TEST(test_files_refused)
 }
 END_TEST
 
+/* suspend.conf comes before uswsusp.conf, which is read when only that exists. */
+START_TEST(test_usual_files)
+{
+	struct config c;
+	char etc[80], old[96];
+
+	snprintf(etc, sizeof etc, "%s/etc", dir);
+	snprintf(old, sizeof old, "%s/uswsusp.conf", etc);
+	ck_assert_int_eq(mkdir(etc, 0755), 0);
+	config_default(&c);
+	ck_assert_int_eq(config_read_usual(&c, dir), E_OK);
+	ck_assert_str_eq(c.file, "");
+	write_file("resume device = /dev/old\n", 25);
+	ck_assert_int_eq(rename(path, old), 0);
+	ck_assert_int_eq(config_read_usual(&c, dir), E_OK);
+	ck_assert_str_eq(c.file, "/etc/uswsusp.conf");
+	ck_assert_str_eq(c.resume_device, "/dev/old");
+	write_file("image size = 5\n", 15);
+	snprintf(etc, sizeof etc, "%s/etc/suspend.conf", dir);
+	ck_assert_int_eq(rename(path, etc), 0);
+	config_default(&c);
+	ck_assert_int_eq(config_read_usual(&c, dir), E_OK);
+	ck_assert_str_eq(c.file, "/etc/suspend.conf");
+	ck_assert_str_eq(c.resume_device, "");
+	/* One that cannot be used is an error, not a reason to take the other. */
+	ck_assert_int_eq(chmod(etc, 0666), 0);
+	ck_assert_int_eq(config_read_usual(&c, dir), E_CONF);
+	ck_assert_int_eq(unlink(etc) | unlink(old), 0);
+	*strrchr(etc, '/') = 0;
+	ck_assert_int_eq(rmdir(etc), 0);
+}
+END_TEST
+
 START_TEST(test_other_owner_refused)
 {
 	struct config c;
@@ -423,6 +506,7 @@ int main(void)
 	tcase_add_test(t, test_notes);
 	tcase_add_test(t, test_long_values);
 	tcase_add_test(t, test_files_refused);
+	tcase_add_test(t, test_usual_files);
 	tcase_add_test(t, test_other_owner_refused);
 	tcase_add_test(t, test_too_large);
 	tcase_add_test(t, test_shipped);

@@ -20,6 +20,7 @@ from kernel import Kernel
 
 HERE = Path(__file__).resolve().parent
 BOOT_MODULES = ["virtio_pci", "virtio_blk", "ext4", "crc32c_generic", "loop", "dm_mod"]
+SPARE_MODULES = ["zram"]   # for scenarios to load (6.1 lacks what it needs)
 PROGRAMS = ["s2disk", "resume", "s2image", "swap-offset", "s2bench", "suspend-keygen"]
 APPLETS = ["dd", "insmod", "mkfifo", "mkswap", "mount", "poweroff", "setsid", "sha256sum", "sh", "stty",
            "swapoff", "swapon", "timeout", "umount", "usleep", "xxd"]
@@ -143,10 +144,11 @@ def build(kernel: Kernel, programs: Path, target: Path) -> Path:
 
 
 def add_modules(archive: Archive, kernel: Kernel) -> None:
-    """Lay the modules flat into lib/modules, with a list of the order to load them in."""
-    order = []
-    for path in kernel.needed(BOOT_MODULES):
-        name = path.name.split(".ko")[0] + ".ko"
-        archive.add(f"lib/modules/{name}", stat.S_IFREG | 0o644, module_bytes(path))
-        order.append(name)
-    archive.add("lib/modules/order", stat.S_IFREG | 0o644, "".join(n + "\n" for n in order).encode())
+    """Lay the modules flat into lib/modules, with lists of the order to load them in."""
+    for file, modules in (("order", BOOT_MODULES), ("spare", SPARE_MODULES)):
+        order = []
+        for path in kernel.needed(modules):
+            name = path.name.split(".ko")[0] + ".ko"
+            archive.add(f"lib/modules/{name}", stat.S_IFREG | 0o644, module_bytes(path))
+            order.append(name)
+        archive.add(f"lib/modules/{file}", stat.S_IFREG | 0o644, "".join(n + "\n" for n in order).encode())

@@ -22,12 +22,12 @@ from machine import (EXTRA_DEVICE, FS_DEVICE, RESUME, S2DISK, SWAP_DEVICE, Faile
                      need)
 
 # Exit codes of the programs (src/base/error.h).
-UNUSABLE = 3
+CONFIG, KERNEL = 3, 5
 BUSY, MISSING, TOO_SMALL, FREEZE, SNAPSHOT, POWER_OFF = 6, 7, 9, 11, 12, 13
 NO_IMAGE, CORRUPT, OTHER_MACHINE, STALE, NORESUME, MOUNTED = 20, 21, 23, 25, 28, 29
 NO_WAY_TO_ASK = 27
 RESTORE, FOREIGN, GIVEN_UP, DECLINED = 30, 31, 32, 34
-REFUSED, ABORTED = 5, 14
+ABORTED = 14
 
 GROUPS = {
     "cycles": Setup(),
@@ -38,6 +38,7 @@ GROUPS = {
     "new-kernel-four-cpus": Setup(kernel="6.12", cpus=4),
     "images": Setup(),
     "faults": Setup(),
+    "checks": Setup(),
     "memory": Setup(swap=700),
     "slow": Setup(limit=20_000_000),
     "sealed": Setup(),
@@ -583,6 +584,120 @@ def restore_refused(machine: Machine) -> None:
     machine.cut_power()
 
 
+# --- what is told before anything is frozen ---
+
+def says(text: str, *words: str) -> None:
+    """All of these words are in a message."""
+    for word in words:
+        need(word in text, f"nothing is said of {word!r}: {text}")
+
+
+CHECK = f"NO_COLOR=1 /guest/{S2DISK} --check"
+
+
+@scenario("checks")
+def check_good(machine: Machine) -> str:
+    """--check finds nothing wrong with the guest, as lines and as JSON; a resume= that leads elsewhere is refused."""
+    machine.cut_power()
+    guest = machine.live(f"resume={SWAP_DEVICE}")
+    lines = machine.refuse(CHECK, 0).text.splitlines()
+    levels = [line.split()[0] for line in lines]
+    need(len(levels) > 15 and set(levels) <= {"ok", "warning"}, f"it says: {lines}")
+    found = json.loads(guest.check(f"{CHECK} --json"))
+    need(found["code"] == 0 and len(found["checks"]) == len(levels), f"JSON: {found}")
+    need(found["estimate"]["raw_bytes"] > 1 << 20, f"estimate: {found['estimate']}")
+    said = machine.refuse(f"s2disk -r {EXTRA_DEVICE}", CONFIG).text
+    says(said, f"the image goes to {EXTRA_DEVICE}", f"write resume={EXTRA_DEVICE}", "--force")
+    machine.prove()
+    return f"{len(levels)} checks"
+
+
+@scenario("checks")
+def check_pm_test(machine: Machine) -> None:
+    """A test mode of the kernel's is set: refused before anything is frozen, with the cure."""
+    guest = machine.live()
+    freezes = "dmesg | grep -c 'Freezing user space'; true"
+    before = guest.check(freezes)
+    guest.check("echo core > /sys/power/pm_test")
+    try:
+        says(machine.refuse(S2DISK, KERNEL).text, "pm_test", "echo none > /sys/power/pm_test")
+        says(machine.refuse(CHECK, KERNEL).text, "fail", "echo none > /sys/power/pm_test")
+    finally:
+        guest.run("echo none > /sys/power/pm_test")
+    need(guest.check(freezes) == before, "something was frozen")
+    machine.prove()
+
+
+@scenario("new-kernel")
+def zram_before_disk(machine: Machine) -> str:
+    """Swap in zram has the higher priority: the image goes to the disk all the same, and zram comes back whole."""
+    guest = machine.live()
+    # without -p, which not every busybox has, each area gets a lower priority than the one before
+    guest.check(f"swapoff {SWAP_DEVICE}; while read -r module; do insmod /lib/modules/$module; done < "
+                "/lib/modules/spare; echo 96M > /sys/block/zram0/disksize && "
+                "mkswap /dev/zram0 > /dev/null && { swapon -p 100 /dev/zram0 2> /dev/null || swapon /dev/zram0; } && "
+                f"swapon {SWAP_DEVICE} && fill 160")
+    digest = guest.check("sha256sum /run/fill/160.code")
+    # a small image, so that the kernel has to swap out, and finds zram first
+    machine.restore(machine.save("s2disk -s 96M"))
+    guest = machine.live()
+    used = int(guest.check("sed -n 's/^.dev.zram0 *[a-z]*[^0-9]*[0-9]*[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/swaps"))
+    need(guest.check("sha256sum /run/fill/160.code") == digest, "what was swapped out is damaged")
+    guest.check("rm -r /run/fill && swapoff /dev/zram0")
+    machine.prove()
+    return f"{used >> 10} MiB in zram"
+
+
+def large_disk(machine: Machine) -> Guest:
+    """A guest whose file system lies on a sparse disk of 6 GiB, the first 4 of them taken."""
+    machine.renew()
+    hostdisk.make_ext4(machine.fs, 6144)
+    guest = machine.boot()
+    guest.check(f"swapon {SWAP_DEVICE} && mount -t ext4 {FS_DEVICE} /mnt && state_begin", 120)
+    guest.check("fallocate -l 4600000000 /mnt/taken")
+    machine.proving = True
+    return guest
+
+
+SWAP_FILE = ("dd if=/dev/zero of=/mnt/{0} bs=1M count=176 2> /dev/null && chmod 600 /mnt/{0} && mkswap /mnt/{0} && "
+             "sync")
+
+
+@scenario("checks")
+def swap_file_far_and_new(machine: Machine) -> str:
+    """A swap file beyond 4 GiB of its disk; once it is made anew, the configured offset is refused."""
+    guest = large_disk(machine)
+    guest.check(SWAP_FILE.format("swap"), 120)
+    before = int(guest.check("swap_offset /mnt/swap").split("=")[1])
+    need(before * hostdisk.PAGE > 1 << 32, f"it begins at page {before} only")
+    guest.check(f"{SWAP_FILE.format('new')} && mv /mnt/new /mnt/swap && swapoff {SWAP_DEVICE} && swapon /mnt/swap", 120)
+    offset = int(guest.check("swap_offset /mnt/swap").split("=")[1])
+    need(offset != before and offset * hostdisk.PAGE > 1 << 32, f"the new one begins at page {offset}")
+    said = machine.refuse(f"s2disk -r {FS_DEVICE} -o {before}", CONFIG).text
+    says(said, str(before), f"resume offset = {offset}")
+    save = machine.save("s2disk -r /mnt/swap", where=(machine.fs, offset))
+    machine.restore(save, f"resume -o {offset} {FS_DEVICE}")
+    guest = machine.live()
+    guest.check(f"swapoff /mnt/swap && rm /mnt/swap && swapon {SWAP_DEVICE}")
+    need(hostdisk.signature(machine.fs, offset) == SWAP, "the swap file carries no swap signature")
+    machine.prove()
+    return f"page {offset}"
+
+
+@scenario("checks")
+def check_nohibernate(machine: Machine) -> None:
+    """A boot with nohibernate is told so before anything is done, and no force helps."""
+    machine.renew()
+    guest = machine.boot("nohibernate")
+    guest.check(f"swapon {SWAP_DEVICE}")
+    says(machine.refuse(S2DISK, KERNEL).text, "nohibernate", "boot loader")
+    says(machine.refuse(f"{S2DISK} --force", KERNEL).text, "nohibernate")
+    found = json.loads(machine.refuse(f"{CHECK} --json", KERNEL).text)
+    failed = [check["name"] for check in found["checks"] if check["level"] == "fail"]
+    need(failed == ["snapshot"], f"these fail: {failed}")
+    machine.cut_power()
+
+
 # --- memory ---
 
 @scenario("memory")
@@ -805,7 +920,7 @@ def sealed_by_key_file(machine: Machine) -> None:
     leaves_no_secret(machine, marker, key)
     machine.prove()
     machine.live().check(f"chmod 640 {KEY_FILE}")
-    machine.refuse(f"{S2DISK} -P 'encrypt = y' {option}", UNUSABLE)
+    machine.refuse(f"{S2DISK} -P 'encrypt = y' {option}", CONFIG)
     machine.prove()
 
 
@@ -1096,7 +1211,7 @@ def both_refused(machine: Machine) -> None:
     guest.check("dmesg -c > /dev/null; echo '[s2idle]' > /run/mem_sleep && "
                 "mount --bind /run/mem_sleep /sys/power/mem_sleep")
     try:
-        done = machine.refuse(S2BOTH, REFUSED)
+        done = machine.refuse(S2BOTH, KERNEL)
         need("deep" in done.text, f"the reason is not told: {done.text}")
         need(not guest.run("dmesg | grep 'Freezing user space'").text, "tasks were frozen")
     finally:

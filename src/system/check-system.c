@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The kernel command line of the next boot, and what else of the system has a say. */
+#include "system/check-parts.h"
+
+#include "base/error.h"
+#include "system/machine.h"
+#include "system/mounts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- resume= ---- */
+
+struct next_line {
+	char text[8192];
+	bool known; /* of the entry that boots next, not only of this boot */
+	char source[AREA_PATH];
+};
+
+static void read_next_line(const struct check_facts *f, struct next_line *l)
+{
+	struct boot_entry e;
+
+	l->known = boot_entry_find(f, &e) && e.options[0];
+	if (l->known) {
+		strcpy(l->text, e.options);
+		strcpy(l->source, e.source);
+	} else {
+		root_text(f, l->text, sizeof l->text, "/proc/cmdline");
+		strcpy(l->source, "/proc/cmdline");
+	}
+}
+
+/* What ought to stand there. */
+static void right_line(const struct check_facts *f, struct finding *out)
+{
+	if (f->area->start)
+		found_cure(out, "write resume=%s resume_offset=%" PRIu64 " into the boot loader's entry", f->area->path,
+			   f->area->start / f->page_size);
+	else
+		found_cure(out, "write resume=%s (or its UUID=) into the boot loader's entry", f->area->path);
+}
+
+static void compare(const struct check_facts *f, const char *where, const char *spec, uint64_t offset,
+		    struct finding *out)
+{
+	dev_t device = 0;
+	struct stat st;
+
+	if (f->resolve(spec, &device) != E_OK) {
+		fault_clear();
+		bool file = spec[0] == '/' && !stat(spec, &st) && S_ISREG(st.st_mode);
+		found_fail(out, E_CONF, "%.100s says `%.100s', which is %s", where, spec,
+			   file ? "a file: nothing is mounted yet when resume looks for it" : "no device here");
+	} else if (device != f->area->device)
+		found_fail(out, E_CONF, "%.100s says `%.100s', but the image goes to %.100s", where, spec,
+			   f->area->path);
+	else if (offset != f->area->start / f->page_size)
+		found_fail(out, E_CONF, "%.100s has the offset %" PRIu64 ", but the swap file begins at page %" PRIu64,
+			   where, offset, f->area->start / f->page_size);
+	else
+		found_ok(out, "%.100s names the target", where);
+	if (out->level != CHECK_OK)
+		right_line(f, out);
+}
+
+static void compare_line(const struct check_facts *f, const struct next_line *l, const struct boot_line *b,
+			 struct finding *out)
+{
+	char where[AREA_PATH + 32];
+
+	if (b->resume[0]) {
+		snprintf(where, sizeof where, "resume= (%s)", l->source);
+		compare(f, where, b->resume, b->resume_offset_set ? b->resume_offset : f->conf_offset, out);
+	} else if (f->conf_device[0]) {
+		snprintf(where, sizeof where, "resume device (%.200s)", f->conf_file);
+		compare(f, where, f->conf_device, b->resume_offset_set ? b->resume_offset : f->conf_offset, out);
+	} else {
+		found_warning(out, "neither resume= (%s) nor a configuration tells the next boot where the image lies",
+			      l->source);
+		right_line(f, out);
+	}
+}
+
+void check_resume_line(const struct check_facts *f, struct finding *out)
+{
+	struct next_line l;
+	struct boot_line b;
+
+	read_next_line(f, &l);
+	int code = boot_line_parse(l.text, &b);
+	if (code != E_OK) {
+		found_fail(out, code, "%.400s (%.60s)", fault_text(), l.source);
+		fault_clear();
+		if (f->area)
+			right_line(f, out);
+		found_cure(out, "correct it in the boot loader's entry");
+	} else if (b.noresume) {
+		if (l.known)
+			found_fail(out, E_NORESUME, "%.200s tells the next boot not to resume", l.source);
+		else
+			found_warning(out, "this boot was told not to resume; if the next one is too, the image is "
+					   "passed over");
+		found_cure(out, "take noresume (or hibernate=noresume) out of the boot loader's entry");
+	} else if (!f->area)
+		found_ok(out, "no target to compare resume= with");
+	else
+		compare_line(f, &l, &b, out);
+}
+
+/* ---- file systems that may not answer ---- */
+
+static int visit_mount(void *ctx, const struct mount_line *m)
+{
+	static const char *const types[] = {
+		"nfs",	      "nfs4",	     "cifs",	       "smb3",	"ceph", "9p",	     "afs",	    "glusterfs",
+		"fuse.sshfs", "fuse.rclone", "fuse.glusterfs", "ncpfs", "coda", "fuse.s3fs", "fuse.davfs2", "davfs"};
+
+	for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+		if (!strcmp(m->type, types[i])) {
+			found_warning(ctx,
+				      "%.80s (%s from %.80s) is mounted: when its server does not answer, the sync "
+				      "before the freeze waits for it",
+				      m->point, m->type, m->source);
+			found_cure(ctx, "umount %.120s before, or let a sleep hook do it", m->point);
+		}
+	return E_OK;
+}
+
+void check_network(const struct check_facts *f, struct finding *out)
+{
+	char path[PATH_MAX];
+
+	if (root_path(f, path, "/proc/self/mountinfo") && mounts_each(path, visit_mount, out) != E_OK)
+		fault_clear();
+	found_ok(out, "no network file system could hold up the sync");
+}
+
+/* ---- systemd ---- */
+
+void check_systemd(const struct check_facts *f, struct finding *out)
+{
+	char line[8192];
+
+	if (!root_has(f, "/run/systemd/system")) {
+		found_ok(out, "systemd is not in charge");
+		return;
+	}
+	root_text(f, line, sizeof line, "/proc/cmdline");
+	if (strstr(line, "resume="))
+		found_ok(out, "`systemctl hibernate' has resume= to go by");
+	else if (root_has(f, "/sys/firmware/efi/efivars"))
+		found_ok(out, "without resume= `systemctl hibernate' leaves the place in the EFI variable "
+			      "HibernateLocation; s2disk needs neither");
+	else
+		found_ok(out, "without resume= on the kernel command line logind says that it cannot hibernate; s2disk "
+			      "does not ask it");
+}
