@@ -43,21 +43,12 @@ static void reset_size(struct hibernate *h)
 		call(h, KERNEL_PREF_SIZE, h->old_image_size, NULL);
 }
 
-/* Where the wrapped key lies: before the mark maybe nowhere yet; after a restore only the disk knows. */
-static uint64_t key_place(const struct hibernate *h)
-{
-	const struct image *im = h->image;
-
-	if (!h->restored)
-		return save_header_place(h->save);
-	return im->header_whole && id_equal(im->mark.image, h->header.image_id) ? im->mark.place : 0;
-}
-
-/* While its page is still the image's. */
+/* While its page is still the image's: what is given back may be somebody's before the tasks run. */
 static void drop_key(struct hibernate *h)
 {
-	uint64_t place = h->seal ? key_place(h) : 0;
+	uint64_t place = h->key_place;
 
+	h->key_place = 0;
 	if (!h->seal || (!place && !h->restored))
 		return;
 	if (!place || image_drop_key(h->disk, place, h->scratch) != E_OK)
@@ -184,6 +175,7 @@ static int save_image(struct hibernate *h)
 	kernel_source_open(&source, h->kernel, h->header.page_size);
 	kernel_swap_open(&swap, h->kernel);
 	r = save_run(h->save, &in);
+	h->key_place = save_header_place(h->save);
 	if (r == E_OK)
 		tell(h, EVENT_SAVED, h->header.image_bytes, save_trailer(h->save)->stream_bytes);
 	return r;
@@ -200,6 +192,7 @@ static int make_and_save(struct hibernate *h, bool *restored)
 	r = save_image(h);
 	if (r != E_NOSPACE || !size)
 		return r;
+	h->key_place = 0; /* the area was full before the header */
 	drop_image(h);
 	tell(h, EVENT_SMALLEST, 0, 0);
 	size = 0;
@@ -271,8 +264,11 @@ static int mark_and_off(struct hibernate *h)
 /* What the save and the load took, for the one line that is said; nothing hangs on it. */
 static void read_statistics(struct hibernate *h)
 {
-	h->statistics = image_open(h->image, h->disk, h->area_start, h->scratch) == E_OK &&
-			id_equal(h->image->header.image_id, h->header.image_id) && image_read_trailer(h->image) == E_OK;
+	bool ours = image_open(h->image, h->disk, h->area_start, h->scratch) == E_OK &&
+		    id_equal(h->image->header.image_id, h->header.image_id);
+
+	h->key_place = ours ? h->image->mark.place : 0;
+	h->statistics = ours && image_read_trailer(h->image) == E_OK;
 	fault_clear();
 }
 

@@ -62,10 +62,11 @@ struct hibernate {
 	bool measure;
 	struct swap_pages *swap;
 	/* Results: */
-	bool restored;	  /* this is the restored system */
-	bool awake;	  /* suspended to RAM and woken: the image was not needed */
-	bool statistics;  /* image->trailer and image->state were read back */
-	uint64_t largest; /* raw bytes of the largest image tried */
+	bool restored;	    /* this is the restored system */
+	bool awake;	    /* suspended to RAM and woken: the image was not needed */
+	bool statistics;    /* image->trailer and image->state were read back */
+	uint64_t key_place; /* bytes on the disk: where the wrapped key of a sealed image may lie; 0: nowhere */
+	uint64_t largest;   /* raw bytes of the largest image tried */
 };
 
 /*

@@ -159,14 +159,20 @@ static void table_name(const struct run *r, char *out, size_t n)
 		snprintf(out, n, "auto@max");
 }
 
+/* With the cipher's name behind it. */
+static void table_label(const struct run *r, char *out, size_t n)
+{
+	table_name(r, out, n);
+	if (r->cipher)
+		snprintf(out + strlen(out), n - strlen(out), " %s", r->cipher->name);
+}
+
 static void table_row(const struct report *r, const struct result *x)
 {
 	double raw = x->raw;
 	char name[64], span[32], bound[16] = "-";
 
-	table_name(&x->run, name, sizeof name);
-	if (x->run.cipher)
-		snprintf(name + strlen(name), sizeof name - strlen(name), " %s", x->run.cipher->name);
+	table_label(&x->run, name, sizeof name);
 	snprintf(span, sizeof span, "%.0f - %.0f", x->rate_min, x->rate_max);
 	if (x->bound > 0)
 		snprintf(bound, sizeof bound, "%.1f%%", 100 * x->rate / x->bound);
@@ -177,11 +183,11 @@ static void table_row(const struct report *r, const struct result *x)
 static void table_auto(const struct report *r, const struct result *x)
 {
 	const struct result *best = best_fixed(r, x);
-	char name[32];
+	char name[64];
 
 	if (!x->run.choice->adapt || (!best && x->bound <= 0))
 		return;
-	table_name(&x->run, name, sizeof name);
+	table_label(&x->run, name, sizeof name);
 	printf("  %s:", name);
 	if (x->bound > 0)
 		printf(" %.1f %% of the bound%s", 100 * x->rate / x->bound, best ? "," : "");

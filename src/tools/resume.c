@@ -342,6 +342,10 @@ static int unlock(void)
 {
 	struct unlock u = {.conf = &job.conf, .image = &job.image, .path = job.path, .seal = &job.seal};
 
+	if (!is_sealed() && job.conf.encrypt)
+		return give_up(fault(E_KEY, 0,
+				     "the image is not sealed, though `encrypt = y' is configured: somebody may have "
+				     "put it there"));
 	if (!is_sealed())
 		return E_OK;
 	int r = unlock_image(&u);

@@ -1170,6 +1170,29 @@ START_TEST(test_sealed_and_given_up)
 }
 END_TEST
 
+/*
+ * Swap is too small, its pages are given back, and then there is no image at
+ * all: shrinking memory may have put somebody's pages where the header was to be.
+ */
+START_TEST(test_sealed_pages_given_back)
+{
+	unsigned given;
+
+	sealed = true;
+	open_bench(0);
+	reset(SHUTDOWN_PLATFORM, false);
+	rig.swap.count = 60;
+	refuse(KERNEL_CREATE_IMAGE, 2, 1, EIO);
+	run();
+	ck_assert(!off && code == E_SNAPSHOT);
+	ck_assert_uint_eq(events_of(EVENT_SMALLEST), 1);
+	given = at_of(KERNEL_FREE_SWAP_PAGES, 1);
+	for (unsigned i = 0; i < rig.disk.log_count; i++)
+		ck_assert(!rig.disk.log[i].write || rig.disk.log[i].at < given);
+	close_bench();
+}
+END_TEST
+
 /* Swap is too small, then the smallest image fits: it has a key of its own. */
 START_TEST(test_sealed_twice)
 {
@@ -1381,6 +1404,7 @@ static void add_sealed(TCase *t)
 	tcase_add_test(t, test_sealed_key_is_left);
 	tcase_add_test(t, test_sealed_and_given_up);
 	tcase_add_test(t, test_sealed_twice);
+	tcase_add_test(t, test_sealed_pages_given_back);
 	tcase_add_loop_test(t, test_sealed_every_disk_operation_fails, 0, 24);
 }
 

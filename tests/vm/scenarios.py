@@ -25,7 +25,7 @@ from machine import (EXTRA_DEVICE, FS_DEVICE, RESUME, S2DISK, SWAP_DEVICE, Faile
 CONFIG, KERNEL = 3, 5
 BUSY, MISSING, TOO_SMALL, FREEZE, SNAPSHOT, POWER_OFF = 6, 7, 9, 11, 12, 13
 NO_IMAGE, CORRUPT, OTHER_MACHINE, STALE, NORESUME, MOUNTED = 20, 21, 23, 25, 28, 29
-NO_WAY_TO_ASK = 27
+NO_KEY, NO_WAY_TO_ASK = 26, 27
 RESTORE, FOREIGN, GIVEN_UP, DECLINED = 30, 31, 32, 34
 ABORTED = 14
 
@@ -628,7 +628,7 @@ def check_pm_test(machine: Machine) -> None:
     machine.prove()
 
 
-@scenario("new-kernel")
+@scenario("new-kernel", long=True)
 def zram_before_disk(machine: Machine) -> str:
     """Swap in zram has the higher priority: the image goes to the disk all the same, and zram comes back whole."""
     guest = machine.live()
@@ -642,6 +642,7 @@ def zram_before_disk(machine: Machine) -> str:
     machine.restore(machine.save("s2disk -s 96M"))
     guest = machine.live()
     used = int(guest.check("sed -n 's/^.dev.zram0 *[a-z]*[^0-9]*[0-9]*[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/swaps"))
+    need(used > 4096, f"only {used} KiB went to zram")
     need(guest.check("sha256sum /run/fill/160.code") == digest, "what was swapped out is damaged")
     guest.check("rm -r /run/fill && swapoff /dev/zram0")
     machine.prove()
@@ -981,6 +982,17 @@ def sealed_refused_without_key(machine: Machine) -> None:
     done = machine.refuse(f"setsid /guest/s2disk -r {SWAP_DEVICE} -P 'encrypt = y'", NO_WAY_TO_ASK)
     need("suspend-keygen" in done.text, f"no advice: {done.text}")
     usable_after(machine, "a refusal")
+
+
+@scenario("sealed")
+def sealed_is_wanted(machine: Machine) -> None:
+    """Where sealing is configured, a plain image is not taken for one's own."""
+    machine.save()
+    machine.boot()
+    done = machine.refuse(f"{RESUME} -P 'encrypt = y'", NO_KEY)
+    need("not sealed" in done.text, f"nothing was said: {done.text}")
+    need(hostdisk.signature(machine.swap) == SWAP, "the image stands")
+    machine.cut_power()
 
 
 @scenario("sealed")
