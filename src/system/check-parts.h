@@ -110,6 +110,7 @@ void check_initramfs(const struct check_facts *f, struct finding *out);
 void check_resume_line(const struct check_facts *f, struct finding *out);
 void check_network(const struct check_facts *f, struct finding *out);
 void check_systemd(const struct check_facts *f, struct finding *out);
+void check_sealing(const struct check_facts *f, struct finding *out);
 void check_guess(const struct check_facts *f, struct finding *out);
 
 #endif

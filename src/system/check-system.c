@@ -138,6 +138,19 @@ void check_network(const struct check_facts *f, struct finding *out)
 	found_ok(out, "no network file system could hold up the sync");
 }
 
+/* ---- sealing ---- */
+
+/* Without its key s2disk refuses by itself, just before it would be used. */
+void check_sealing(const struct check_facts *f, struct finding *out)
+{
+	if (f->seal_code == E_OK) {
+		found_ok(out, "%s", f->seal_text ? f->seal_text : "images are not sealed");
+		return;
+	}
+	found_fail(out, f->seal_code, "%s", f->seal_text);
+	found_cure(out, "make a key pair with suspend-keygen, or put the key file right, or set encrypt = n");
+}
+
 /* ---- systemd ---- */
 
 void check_systemd(const struct check_facts *f, struct finding *out)

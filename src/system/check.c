@@ -30,7 +30,8 @@ const struct check checks[] = {
 	{"watchdog", check_watchdog, true, true},   {"to-ram", check_to_ram, true, false},
 	{"zram", check_zram, false, false},	    {"zswap", check_zswap, false, false},
 	{"gpu", check_gpu, false, false},	    {"network", check_network, false, false},
-	{"systemd", check_systemd, false, false},   {"estimate", check_guess, false, false},
+	{"systemd", check_systemd, false, false},   {"sealing", check_sealing, false, false},
+	{"estimate", check_guess, false, false},
 };
 const unsigned check_count = sizeof checks / sizeof checks[0];
 

@@ -32,6 +32,8 @@ struct check_facts {
 	uint64_t conf_offset;	 /* `resume offset' in that file, pages */
 	const char *program;	 /* where the installed resume lies */
 	bool both;		 /* suspends to RAM besides */
+	int seal_code;		 /* E_OK, or why images cannot be sealed as configured */
+	const char *seal_text;	 /* how they are, or what is wrong; NULL: nobody has looked */
 	/* A device's number from a name as resume= has it: E_OK or a code. */
 	int (*resolve)(const char *spec, dev_t *device);
 };

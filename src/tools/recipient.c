@@ -6,6 +6,8 @@
 #include "system/ask.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -47,6 +49,29 @@ static int by_what_there_is(const struct config *c, struct recipient *out)
 	return by_passphrase(c, out);
 }
 
+int recipient_look(const struct config *c, char text[RECIPIENT_TEXT])
+{
+	struct recipient to = {0};
+	char whom[KEY_TEXT];
+
+	if (!c->encrypt) {
+		snprintf(text, RECIPIENT_TEXT, "images are not sealed: whoever has the disk has the memory");
+		return E_OK;
+	}
+	if (!c->key_file[0] && !has_pair(c)) {
+		snprintf(text, RECIPIENT_TEXT, "images are sealed for a passphrase, which is asked for at each save");
+		return E_OK;
+	}
+	int r = by_what_there_is(c, &to);
+	if (r == E_OK)
+		snprintf(text, RECIPIENT_TEXT, "images are sealed %s", key_describe(&to.slot, whom));
+	else
+		snprintf(text, RECIPIENT_TEXT, "`encrypt = y', but %s", fault_text());
+	fault_clear();
+	explicit_bzero(&to, sizeof to);
+	return r;
+}
+
 int recipient_make(const struct config *c, struct recipient *out)
 {
 	char text[KEY_TEXT];
@@ -57,6 +82,6 @@ int recipient_make(const struct config *c, struct recipient *out)
 		return r;
 	crypt_burn_stack();
 	if (r == E_OK)
-		log_verbose("the image will be sealed, for %s", key_describe(&out->slot, text));
+		log_verbose("the image will be sealed %s", key_describe(&out->slot, text));
 	return r;
 }

@@ -14,4 +14,9 @@
  */
 int recipient_make(const struct config *c, struct recipient *out);
 
+enum { RECIPIENT_TEXT = 512 };
+
+/* How images are sealed, for people, without asking anybody: E_OK, or what keeps them from being sealed. */
+int recipient_look(const struct config *c, char text[RECIPIENT_TEXT]);
+
 #endif

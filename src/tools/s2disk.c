@@ -290,12 +290,15 @@ static int check_before(void)
 /* --check: nothing is switched on, frozen or written. */
 static int check_all(void)
 {
+	char sealing[RECIPIENT_TEXT];
 	int found = find_area(), r = found;
 
 	if (r == E_OK)
 		r = look_at_target();
 	plan_checks();
 	checker_target(&job.checker, found == E_OK ? &job.area : NULL, r);
+	job.checker.facts.seal_code = recipient_look(&job.conf, sealing);
+	job.checker.facts.seal_text = sealing;
 	return checker_show(&job.checker, job.json);
 }
 
