@@ -33,6 +33,7 @@ static int load_through(struct ahead *a)
 	struct load_input in = {.image = &rig.image, .sink = &rig.sink.sink};
 
 	rig.image.disk = ahead_disk(a);
+	fake_sink_close(&rig.sink);
 	fake_sink_open(&rig.sink, rig.o.page_size, rig.o.content, rig.o.seed);
 	return load_run(rig.load, &in);
 }
@@ -51,7 +52,6 @@ static struct ahead *read_for(uint64_t budget, uint64_t wait_for)
 static void close_all(struct ahead *a)
 {
 	ahead_close(a);
-	fake_sink_close(&rig.sink);
 	rig_close(&rig);
 }
 
