@@ -985,7 +985,12 @@ START_TEST(test_program_hangs)
 	ck_assert(!program_end(child, true));
 	ck_assert(kill(child, 0) && errno == ESRCH);
 	strcpy(path, "/nonexistent/program");
-	ck_assert_int_eq(program_start(argv, -1, &child), -1);
+	/* Under memcheck posix_spawn() cannot tell that; the child ends with 127 then. */
+	fd = program_start(argv, -1, &child);
+	if (fd < 0)
+		return;
+	close(fd);
+	ck_assert(!program_end(child, false));
 }
 END_TEST
 
