@@ -50,8 +50,10 @@ size_t block_probe_memory(uint32_t block_size);
  */
 bool block_dense(struct block_job *j, struct block_worker *w);
 
-/* Checks, or opens the seal, and expands packed (record.stored bytes) to raw.  E_CORRUPT, E_UNSUPPORTED for a codec not
- * built in. */
+/*
+ * Checks, or opens the seal, and expands packed (record.stored bytes) to raw.
+ * E_CORRUPT, E_UNSUPPORTED for a codec not built in.
+ */
 int block_unpack(struct block_job *j, struct block_worker *w, id128 image);
 
 #endif

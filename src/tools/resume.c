@@ -487,16 +487,6 @@ static int power_off(void)
 /* `suspend loglevel' while it loads; when that fails, `max loglevel' or what was before. */
 static const char printk_path[] = "/proc/sys/kernel/printk";
 
-static void set_loglevel(const char *level)
-{
-	FILE *f = fopen(printk_path, "we");
-
-	if (!f)
-		return;
-	fputs(level, f);
-	fclose(f);
-}
-
 static void lower_loglevel(void)
 {
 	char level[16];
@@ -505,7 +495,7 @@ static void lower_loglevel(void)
 		job.printk[0] = 0;
 	snprintf(level, sizeof level, "%d", job.conf.suspend_loglevel);
 	if (job.printk[0] && job.conf.suspend_loglevel >= 0)
-		set_loglevel(level);
+		file_write_text(printk_path, level);
 }
 
 static void raise_loglevel(void)
@@ -515,7 +505,7 @@ static void raise_loglevel(void)
 	if (!job.printk[0])
 		return;
 	snprintf(level, sizeof level, "%d", job.conf.max_loglevel);
-	set_loglevel(job.conf.max_loglevel >= 0 ? level : job.printk);
+	file_write_text(printk_path, job.conf.max_loglevel >= 0 ? level : job.printk);
 }
 
 static void restore_failed(void *ctx)

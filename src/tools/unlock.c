@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "system/ask.h"
+#include "system/machine.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -145,12 +145,9 @@ static uint64_t memory_available(void)
 {
 	char text[4096];
 	uint64_t kib = 0;
-	int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
 
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
+	if (file_read_text("/proc/meminfo", text, sizeof text) < 0)
+		return 0;
 	const char *line = strstr(text, "MemAvailable:");
 	if (line && sscanf(line, "MemAvailable: %" SCNu64, &kib) != 1)
 		kib = 0;
