@@ -93,6 +93,10 @@ class Machine:
         self.guest = None
         self.proving = False
 
+    def console_end(self, lines: int = 8) -> str:
+        """The last that the running guest said on its console."""
+        return "\n".join(self.guest.console_text().splitlines()[-lines:]) if self.guest else ""
+
     def close(self) -> None:
         """End the guest and remove the disks."""
         self.cut_power()

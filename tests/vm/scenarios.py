@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 import hostdisk
-from guest import Guest
+from guest import Guest, GuestError
 from hostdisk import IMAGE, KERNEL_IMAGE, SWAP
 from machine import (EXTRA_DEVICE, FS_DEVICE, RESUME, S2DISK, SWAP_DEVICE, Failed, Machine, Save, Setup, Talk,
                      need)
@@ -79,9 +79,17 @@ KERNEL_LOAD = "cat /sys/class/block/vda/dev > /sys/power/resume"
 
 
 @scenario("cycles", needs_programs=False)
-def kernel_own_cycle(machine: Machine) -> None:
+def kernel_own_cycle(machine: Machine) -> str:
     """The kernel's own hibernation passes: the harness itself works."""
+    try:
+        machine.cycle(KERNEL_SAVE, KERNEL_LOAD, signature=KERNEL_IMAGE)
+        return ""
+    except GuestError as error:
+        # None of our code runs here: an emulated kernel that hung once says nothing of us, twice does of the host.
+        first = f"at the second try: {error}; the console ended with: {machine.console_end(3)}"
+    machine.cut_power()
     machine.cycle(KERNEL_SAVE, KERNEL_LOAD, signature=KERNEL_IMAGE)
+    return " / ".join(first.splitlines())
 
 
 @scenario("cycles")
