@@ -60,6 +60,12 @@ struct area {
  */
 int area_find(const char *spec, bool offset_set, uint64_t offset, uint32_t page_size, struct area *out);
 
+/*
+ * What @a's device is called at every boot: /dev/mapper/NAME, else UUID= of the swap area or of the file system that
+ * holds a swap file, else PARTUUID=, else the node's path as it is now.
+ */
+void area_name(const struct area *a, char name[AREA_PATH]);
+
 int area_swapon(const struct area *a);
 int area_swapoff(const struct area *a);
 

@@ -315,6 +315,34 @@ static int probe_rank(const struct lookup *l, int fd, bool held)
 	return rank;
 }
 
+static bool tag_of(int fd, enum tag tag, char *name, size_t size)
+{
+	blkid_probe pr = new_probe(fd, tag);
+	const char *value;
+	bool found = pr && blkid_do_safeprobe(pr) == 0 && !blkid_probe_lookup_value(pr, tags[tag].blkid, &value, NULL) &&
+		     snprintf(name, size, "%s%s", tags[tag].prefix, value) < (int)size;
+
+	blkid_free_probe(pr);
+	return found;
+}
+
+void area_name(const struct area *a, char name[AREA_PATH])
+{
+	char dir[64], mapping[DEVICE_NAME];
+
+	snprintf(dir, sizeof dir, "/sys/dev/block/%u:%u/dm", major(a->device), minor(a->device));
+	if (read_line_at(dir, "name", mapping, sizeof mapping)) {
+		snprintf(name, AREA_PATH, "/dev/mapper/%s", mapping);
+		return;
+	}
+	int fd = open(a->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	bool found = fd >= 0 && (tag_of(fd, TAG_UUID, name, AREA_PATH) || tag_of(fd, TAG_PARTUUID, name, AREA_PATH));
+	if (fd >= 0)
+		close(fd);
+	if (!found)
+		strcpy(name, a->path);
+}
+
 static bool visit_probe(void *ctx, const struct block_device *d)
 {
 	char path[DEVICE_PATH];

@@ -69,6 +69,7 @@ static void usage(FILE *to)
 	      "  -f, --config FILE              configuration (default /etc/suspend.conf; none is needed)\n"
 	      "  -o, --resume_offset PAGES      where a swap file begins on DEVICE\n"
 	      "  -P, --parameter \"KEY = VALUE\"  any setting of the configuration\n"
+	      "      --installation-id          print this installation's id, as an initramfs's /etc/dormouse.id has it\n"
 	      "      --passed-over              do not load: mark the image as passed over by this boot\n"
 	      "  -v, --verbose  -q, --quiet  -h, --help  -V, --version\n\n"
 	      "Without DEVICE: the kernel command line's resume=, then the configuration's resume device.\n"
@@ -552,6 +553,21 @@ static void ignore_terminal_stops(void)
 	signal(SIGTTOU, SIG_IGN);
 }
 
+static int print_installation(void)
+{
+	id128 id = machine_installation();
+
+	if (id_is_zero(id)) {
+		log_error("this installation has no id: neither /etc/dormouse.id nor /etc/machine-id holds 32 "
+			  "hexadecimal digits; systemd-machine-id-setup makes one");
+		return E_NOIMAGE;
+	}
+	for (int i = 0; i < 16; i++)
+		printf("%02x", id.b[i]);
+	putchar('\n');
+	return fflush(stdout) ? E_IO : E_OK;
+}
+
 int main(int argc, char **argv)
 {
 	tool_start("resume");
@@ -560,6 +576,8 @@ int main(int argc, char **argv)
 			return usage(stdout), fflush(stdout) ? E_IO : E_OK;
 		if (!strcmp(argv[i], "-V") || !strcmp(argv[i], "--version"))
 			return tool_version("resume");
+		if (!strcmp(argv[i], "--installation-id"))
+			return print_installation();
 	}
 	job.target.fd = job.snapshot.fd = -1;
 	ignore_terminal_stops();

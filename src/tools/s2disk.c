@@ -58,7 +58,7 @@ static struct job {
 	uint64_t began, imaged; /* ns */
 	char mem_sleep[MEM_SLEEP_TEXT];
 	struct progress progress;
-	bool check, json, force;
+	bool check, json, force, print_target;
 	struct checker checker;
 } job;
 
@@ -78,6 +78,7 @@ static void usage(FILE *to)
 	      "  -P, --parameter \"KEY = VALUE\"  any setting of the configuration\n"
 	      "      --measure[=LIST]         only measure, with each of these compressors; the machine goes on\n"
 	      "      --check                  save nothing: tell whether this machine would come back; --json\n"
+	      "      --print-target           tell where it would save to, as settings for an initramfs's suspend.conf\n"
 	      "      --force                  save although a check says that it would not\n"
 	      "  -v, --verbose                say what is done; -q, --quiet  only errors\n"
 	      "  -h, --help                   this text\n"
@@ -97,12 +98,13 @@ static int set_key(struct config *c, const char *key, const char *value)
 	return config_set(c, "command line", line);
 }
 
-enum { O_CHECK = 256, O_JSON, O_FORCE };
+enum { O_CHECK = 256, O_JSON, O_FORCE, O_PRINT_TARGET };
 
 static const struct option options[] = {
 	{"check", no_argument, NULL, O_CHECK},
 	{"json", no_argument, NULL, O_JSON},
 	{"force", no_argument, NULL, O_FORCE},
+	{"print-target", no_argument, NULL, O_PRINT_TARGET},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{"config", required_argument, NULL, 'f'},
@@ -163,6 +165,7 @@ static int read_options(int argc, char **argv, const char **file)
 		job.check |= o == O_CHECK;
 		job.json |= o == O_JSON;
 		job.force |= o == O_FORCE;
+		job.print_target |= o == O_PRINT_TARGET;
 	}
 	return check_arguments(argc, argv);
 }
@@ -180,8 +183,8 @@ static int configure(int argc, char **argv)
 	optind = 1;
 	while (r == E_OK && (o = getopt_long(argc, argv, short_options, options, NULL)) != -1)
 		r = apply_option(&job.conf, o);
-	/* JSON is all that stdout is to carry. */
-	if (r == E_OK && !job.json)
+	/* Of what programs read, nothing else is to be on stdout. */
+	if (r == E_OK && !job.json && !job.print_target)
 		tool_notes(&job.conf);
 	return r == E_OK ? E_OK : log_fault(r, "configuration");
 }
@@ -215,6 +218,20 @@ static int find_target(void)
 		    (unsigned long long)job.area.start, job.area.active ? "" : "not ",
 		    job.area.rotational ? "" : "not ");
 	return E_OK;
+}
+
+/* For those who make an initramfs: in there a swap file is a place on a partition. */
+static int print_target(void)
+{
+	char name[AREA_PATH];
+	int r = find_area();
+
+	if (r != E_OK)
+		return log_fault(r, "resume device");
+	area_name(&job.area, name);
+	printf("resume device = %s\nresume offset = %llu\n", name,
+	       (unsigned long long)(job.area.start / (uint64_t)sysconf(_SC_PAGESIZE)));
+	return fflush(stdout) ? E_IO : E_OK;
 }
 
 static int check_signature(void)
@@ -821,6 +838,8 @@ int main(int argc, char **argv)
 	int r = configure(argc, argv);
 	if (r != E_OK)
 		return r;
+	if (job.print_target)
+		return print_target();
 	if (job.check) {
 		r = choose_codec();
 		return r == E_OK ? check_all() : r;

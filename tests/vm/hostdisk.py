@@ -34,10 +34,11 @@ def make_blank(path: Path, megabytes: int) -> None:
         file.truncate(megabytes << 20)
 
 
-def make_swap(path: Path, megabytes: int) -> None:
-    """Make a swap disk."""
+def make_swap(path: Path, megabytes: int, uuid: str = "") -> None:
+    """Make a swap disk, with a UUID of its own or this one."""
     make_blank(path, megabytes)
-    subprocess.run([tool("mkswap"), "-q", str(path)], check=True, stderr=subprocess.DEVNULL)
+    identity = ["-U", uuid] if uuid else []
+    subprocess.run([tool("mkswap"), "-q", *identity, str(path)], check=True, stderr=subprocess.DEVNULL)
 
 
 def make_ext4(path: Path, megabytes: int) -> None:

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Whole Debian systems that hibernate: the machine, and the ways that people take.
+
+Here nothing is told to resume: the initramfs that the distribution's own maker made, with our hook in
+it, does so by itself, or the boot becomes a cold one and the scenario fails.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+import debian
+import hostdisk
+from guest import Disk, Guest, GuestError, Shape
+from machine import Cycle, Failed, Machine, Save, Setup, need
+
+def slept(command: str) -> str:
+    """A command that ends when the sleep that it asked for is over, or says why there was none."""
+    return f"{command} && n=0 && until grep -q ^post /var/log/sleep-hooks 2> /dev/null; do sleep 0.2; n=$((n + 1)); " \
+           "[ $n -lt 600 ] || { journalctl -b -n 15 --no-pager -o cat; break; }; done; [ $n -lt 600 ]"
+
+
+BOOT = 240.0      # seconds until a whole system has booted, however busy the host
+# systemctl comes back before the machine sleeps: the sleep hook's last call tells when it is over.
+HIBERNATE = slept("systemctl hibernate")
+ROOT_LINE = f"root=LABEL={debian.LABEL} ro"
+SOCKET = 7007
+
+
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One scenario."""
+
+    name: str
+    initramfs: str            # by whom it was made: initramfs-tools, dracut-systemd, dracut
+    long: bool
+    summary: str
+    body: Callable[["System"], object]
+
+
+SYSTEMS: list[Entry] = []
+
+
+def system(initramfs: str = "initramfs-tools", long: bool = False) -> Callable[..., object]:
+    """Register a function as a scenario."""
+    def register(body: Callable[["System"], object]) -> Callable[["System"], object]:
+        summary = (body.__doc__ or "").strip().splitlines()[0]
+        SYSTEMS.append(Entry(body.__name__.replace("_", "-"), initramfs, long, summary, body))
+        return body
+    return register
+
+
+class System(Machine):
+    """A Debian system with a root disk, over its boots."""
+
+    def __init__(self, entry: Entry, root: debian.Root, folder: Path, logs: Path) -> None:
+        super().__init__(Setup(memory=1024, swap=1536), None, root.initramfs(entry.initramfs),  # type: ignore[arg-type]
+                         folder, logs)
+        self.source = root
+        self.root = folder / "root.img"
+        self.order = ("swap", "fs", "extra", "root")   # of the disks, as the bus finds them
+        self.append = ""
+        self.late = ""
+
+    def renew(self) -> None:
+        """Make new disks; whatever ran is gone."""
+        self.cut_power()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        hostdisk.make_swap(self.swap, self.setup.swap, debian.SWAP_UUID)
+        hostdisk.make_ext4(self.fs, 64)
+        hostdisk.make_swap(self.extra, 1536)
+        subprocess.run(["cp", "--sparse=always", str(self.source.image), str(self.root)], check=True)
+
+    def boot(self, append: str = "", memory: int = 0, swap: Path | None = None, limit: float = 600.0) -> Guest:
+        """Switch the machine on; returns at once."""
+        self.cut_power()
+        if not self.root.exists():
+            self.renew()
+        disks = {"swap": Disk(swap or self.swap), "fs": Disk(self.fs), "extra": Disk(self.extra), "root": Disk(self.root)}
+        self.boots += 1
+        self.guest = Guest(Shape(memory or self.setup.memory, self.setup.cpus, tuple(disks[d] for d in self.order)),
+                           self.source.kernel, self.initramfs, self.logs / f"boot-{self.boots:02}",
+                           f"{ROOT_LINE} {self.append} {append}", limit)
+        return self.guest
+
+    def start(self, append: str = "") -> Guest:
+        """Boot a system that does not resume, up to its shell."""
+        guest = self.boot(append)
+        guest.expect("^@@ready", BOOT)
+        return guest
+
+    def live(self, append: str = "") -> Guest:
+        """A running system with a state to prove: files, a process, a connection, a service."""
+        if self.guest and self.proving:
+            return self.guest
+        guest = self.guest or self.start(append)
+        guest.check("state_begin")
+        guest.check(f"nc -ll -p {SOCKET} -e cat & mkfifo /run/to; sleep 1; "
+                    f"nc 127.0.0.1 {SOCKET} < /run/to > /run/from & exec 9> /run/to; echo before >&9")
+        guest.check("systemd-run --unit=ticker /guest/bin/sh -c "
+                    "'while :; do echo x; sleep 1; done' && rm -f /var/log/sleep-hooks")
+        self.proving = True
+        return guest
+
+    def restore(self, save: Save, command: str = "", timeout: float = BOOT, append: str = "",
+                talk: Callable[[Guest], object] | None = None) -> Cycle:
+        """Boot; the initramfs resumes. Returns when the restored shell has answered."""
+        guest = self.boot(append)
+        if talk:
+            talk(guest)
+        guest.wait(lambda: guest.reply(save.number) or guest.find("^@@ready"), timeout, "the restored system")
+        answer = guest.reply(save.number)
+        if not answer:
+            raise Failed("the boot was a cold one")
+        self.proving = True
+        need(answer.status == 0, f"the saving program ended with {answer.status}: {answer.text}")
+        return Cycle(save.text, answer.text, save.seconds, answer.ended - guest.start)
+
+    def prove(self) -> None:
+        """Let the restored system prove itself."""
+        guest = self.live()
+        guest.check("state_check", 120)
+        guest.check("echo after >&9; sleep 2; [ \"$(tr '\\n' ' ' < /run/from)\" = 'before after ' ] || cat /run/from", 30)
+        need("after" in guest.check("cat /run/from"), "the connection over loopback did not go on")
+        need(guest.run("systemctl is-active ticker").text == "active", "the service did not go on")
+        guest.check("sync")
+
+    def cycle(self, command: str = HIBERNATE, resume: str = "",  # type: ignore[override]
+              talk: Callable[[Guest], object] | None = None, append: str = "", **options: object) -> Cycle:
+        """A whole hibernation with its proof."""
+        options.setdefault("timeout", 180.0)
+        done = self.restore(self.save(command, **options), append=append, talk=talk)  # type: ignore[arg-type]
+        self.prove()
+        return done
+
+    def hooks_noted(self, action: str) -> None:
+        """The sleep hook was called before and after, with systemd's own arguments."""
+        noted = self.live().check("cat /var/log/sleep-hooks").splitlines()
+        wanted = [f"pre {action} {action}", f"post {action} {action}"]
+        need(noted == wanted, f"the sleep hooks were called as {noted}, not {wanted}")
