@@ -122,16 +122,82 @@ static bool same_setting(const char *one, const char *other, const char *key)
 	return !strcmp(a, b);
 }
 
+/* The value of a setting as last_setting() has it: behind the `=', without quotes. */
+static const char *bare_value(char setting[256])
+{
+	char *value = strchr(setting, '=');
+
+	if (!value)
+		return "";
+	if (value[1] == '"')
+		value++;
+	value[1 + strcspn(value + 1, "\"")] = 0;
+	return value + 1;
+}
+
+/* The hooks write a partition and an offset into the copy where the configuration names a swap file, or nothing. */
+static bool names_target(const struct check_facts *f, const char *own, const char *copy)
+{
+	char setting[256], number[256];
+	dev_t device;
+
+	last_setting(copy, "resumedevice=", setting);
+	last_setting(copy, "resumeoffset=", number);
+	const char *spec = bare_value(setting);
+	if (!f->area || !spec[0])
+		return same_setting(own, copy, "resumedevice=") && same_setting(own, copy, "resumeoffset=");
+	if (f->resolve(spec, &device) != E_OK) {
+		fault_clear();
+		return false;
+	}
+	return device == f->area->device && strtoull(bare_value(number), NULL, 10) == f->area->start / f->page_size;
+}
+
+static bool names_place(const char *line, const char *end)
+{
+	char text[256], setting[256];
+
+	snprintf(text, sizeof text, "%.*s", (int)(end - line < 255 ? end - line : 255), line);
+	last_setting(text, "resumedevice=", setting);
+	if (!setting[0])
+		last_setting(text, "resumeoffset=", setting);
+	return setting[0];
+}
+
+/* Takes the lines out, in place, that say where the image is, and the end of the last line. */
+static void drop_places(char *text)
+{
+	char *to = text;
+
+	for (char *line = text; *line;) {
+		size_t n = strcspn(line, "\n");
+		n += line[n] == '\n';
+		if (!names_place(line, line + n)) {
+			memmove(to, line, n);
+			to += n;
+		}
+		line += n;
+	}
+	to -= to > text && to[-1] == '\n';
+	*to = 0;
+}
+
 static void see_conf(struct contents *c, const struct archive_file *a)
 {
-	char *own = malloc(CONF_MAX);
+	char *own = malloc(CONF_MAX), *copy = malloc(CONF_MAX);
 
 	c->conf_seen = true;
 	c->conf_copy = compare_with_root(c->f, c->f->conf_file, a);
-	if (own && root_text(c->f, own, CONF_MAX, "%s", c->f->conf_file) >= 0)
-		c->other_device = !same_setting(own, (const char *)a->data, "resumedevice=") ||
-				  !same_setting(own, (const char *)a->data, "resumeoffset=");
+	if (own && copy && root_text(c->f, own, CONF_MAX, "%s", c->f->conf_file) >= 0) {
+		snprintf(copy, CONF_MAX, "%.*s", (int)a->size, (const char *)a->data);
+		c->other_device = !names_target(c->f, own, copy);
+		drop_places(own);
+		drop_places(copy);
+		if (c->conf_copy == COPY_OTHER && !strcmp(own, copy))
+			c->conf_copy = COPY_SAME;
+	}
 	free(own);
+	free(copy);
 }
 
 /* ---- what is looked at ---- */
@@ -315,7 +381,7 @@ static void judge_conf(const struct contents *c, const char *initrd, struct find
 {
 	const char *conf = c->f->conf_file;
 
-	if (c->conf_seen && c->conf_copy == COPY_OTHER && c->other_device)
+	if (c->conf_seen && c->conf_copy != COPY_ALONE && c->other_device)
 		found_fail(out, E_UNSAFE, "the copy of %.100s in %.100s names another resume device or offset", conf,
 			   initrd);
 	else if (c->conf_seen && c->conf_copy == COPY_OTHER)

@@ -319,7 +319,8 @@ static bool tag_of(int fd, enum tag tag, char *name, size_t size)
 {
 	blkid_probe pr = new_probe(fd, tag);
 	const char *value;
-	bool found = pr && blkid_do_safeprobe(pr) == 0 && !blkid_probe_lookup_value(pr, tags[tag].blkid, &value, NULL) &&
+	bool found = pr && blkid_do_safeprobe(pr) == 0 &&
+		     !blkid_probe_lookup_value(pr, tags[tag].blkid, &value, NULL) &&
 		     snprintf(name, size, "%s%s", tags[tag].prefix, value) < (int)size;
 
 	blkid_free_probe(pr);

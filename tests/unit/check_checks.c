@@ -873,6 +873,27 @@ START_TEST(test_initramfs)
 }
 END_TEST
 
+/* The hooks write where a swap file lies into the copy, since nobody can look it up by its path in there. */
+START_TEST(test_initramfs_swap_file)
+{
+	struct ramfs there = {.conf = "threads = 2\nresume device = UUID=1234\nresume offset = 256\n"};
+	struct ramfs moved = {.conf = "threads = 2\nresume device = UUID=1234\nresume offset = 300\n"};
+	struct ramfs path = {.conf = "resume device = /swapfile\nthreads = 2\n"};
+	struct ramfs older = {.conf = "threads = 3\nresume device = UUID=1234\nresume offset = 256\n"};
+
+	put("/etc/suspend.conf", path.conf);
+	area.start = 256 * 4096;
+	put_initrd(&there);
+	expect("initramfs", CHECK_OK, E_OK, "and configuration as installed", "");
+	put_initrd(&moved);
+	expect("initramfs", CHECK_FAIL, E_UNSAFE, "names another resume device or offset", "update-initramfs -u");
+	put_initrd(&path);
+	expect("initramfs", CHECK_FAIL, E_UNSAFE, "names another resume device or offset", "update-initramfs -u");
+	put_initrd(&older);
+	expect("initramfs", CHECK_WARNING, E_OK, "an older one", "update-initramfs -u");
+}
+END_TEST
+
 /* Uninstalled: what is in the initramfs cannot be told from what it should be. */
 START_TEST(test_initramfs_alone)
 {
@@ -1056,6 +1077,7 @@ int main(void)
 	tcase_add_test(t, test_resume_offset);
 	tcase_add_test(t, test_this_boot_without_resume);
 	tcase_add_loop_test(t, test_initramfs, 0, COUNT(ramfs));
+	tcase_add_test(t, test_initramfs_swap_file);
 	tcase_add_test(t, test_initramfs_alone);
 	tcase_add_loop_test(t, test_initramfs_compressed, 0, COUNT(packers));
 	tcase_add_test(t, test_archive_damaged);

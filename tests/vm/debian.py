@@ -2,7 +2,7 @@
 """Make a Debian system to boot in the guests: a root file system and what starts it.
 
 The packages come from Debian's archive by mmdebstrap and are kept, as one tar file, in the cache
-where the kernels are; what is under test is laid over them, and its initramfs made inside, each time.
+where the kernels are; what is under test is installed, and its initramfs made inside, each time.
 """
 
 from __future__ import annotations
@@ -147,33 +147,34 @@ def furnish(tree: Path) -> None:
 
 
 def make_initramfs(tree: Path, release: str) -> None:
-    """One initramfs by each maker, as their own users make them."""
+    """Install the package, and make one initramfs by initramfs-tools and by dracut in both of its ways."""
     def inside(*command: str) -> None:
         run("chroot", tree, *command, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"})
 
     dracut = ["dracut", "--force", "--no-hostonly", "--no-early-microcode", "--quiet", "--zstd", "--kver", release]
-    drivers = "virtio_blk virtio_pci ext4 btrfs"
+    drivers = "virtio_blk virtio_pci ext4 crc32c_generic"
     inside("mount", "-t", "proc", "proc", "/proc")
     try:
-        inside("mkinitramfs", "-o", "/boot/initrd-initramfs-tools", release)
-        inside(*dracut, "--modules", "systemd systemd-initrd dracut-systemd base rootfs-block kernel-modules fs-lib "
+        inside("dpkg", "-i", "/root/dormouse.deb")
+        inside("update-initramfs", "-c", "-k", release)
+        inside(*dracut, "--modules", "systemd systemd-initrd dracut-systemd base rootfs-block fs-lib "
                "udev-rules usrmount shutdown dm lvm crypt dormouse", "--add-drivers", drivers,
                "/boot/initrd-dracut-systemd")
-        inside(*dracut, "--modules", "base rootfs-block kernel-modules fs-lib udev-rules usrmount shutdown dm lvm "
+        inside(*dracut, "--modules", "base rootfs-block fs-lib udev-rules usrmount shutdown dm lvm "
                "crypt dormouse", "--add-drivers", drivers, "/boot/initrd-dracut")
     finally:
         inside("umount", "/proc")
 
 
-def make(archive: Path, build: Path, folder: Path) -> Root:
-    """A root of `archive` with what was built in `build` installed and configured, and its initramfs files."""
+def make(archive: Path, package: Path, folder: Path) -> Root:
+    """A root of `archive` with `package` installed and configured, and its initramfs files."""
     tree = folder / "tree"
     shutil.rmtree(folder, ignore_errors=True)
     tree.mkdir(parents=True)
     run("tar", "-C", tree, "--exclude=./dev/*", "-xf", archive)
-    run("make", "-C", build, "install", f"DESTDIR={tree}")
     furnish(tree)
     write(tree / "etc/suspend.conf", f"resume device = UUID={SWAP_UUID}\n")
+    shutil.copy(package, tree / "root/dormouse.deb")
     release = next((tree / "lib/modules").iterdir()).name
     make_initramfs(tree, release)
     boot = folder / "boot"
@@ -181,8 +182,7 @@ def make(archive: Path, build: Path, folder: Path) -> Root:
     for path in (tree / "boot").glob("initrd-*"):
         shutil.move(path, boot / path.name)
     shutil.copy(tree / "boot" / f"vmlinuz-{release}", boot)
-    (tree / "boot" / f"initrd.img-{release}").unlink(missing_ok=True)
-    shutil.copy(boot / "initrd-initramfs-tools", tree / "boot" / f"initrd.img-{release}")
+    shutil.copy(tree / "boot" / f"initrd.img-{release}", boot / "initrd-initramfs-tools")
     image = folder / "root.img"
     hostdisk.make_blank(image, 2048)
     run(hostdisk.tool("mke2fs"), "-q", "-F", "-t", "ext4", "-L", LABEL, "-d", tree, image)

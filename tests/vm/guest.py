@@ -39,6 +39,11 @@ class Disk:
     path: Path
     limit: int = 0            # bytes a second, reads and writes together; 0: none
     cache: str = "unsafe"
+    late: bool = False        # not there before Guest.attach
+
+    def device(self, number: int) -> str:
+        """QEMU's device model; always in the same slot, whenever it comes."""
+        return f"virtio-blk-pci,drive=disk{number},id=slot{number},addr={0x10 + number:#x}"
 
     def option(self, number: int) -> str:
         """QEMU's -drive argument."""
@@ -143,7 +148,8 @@ class Guest:
                     "-mon", "chardev=qmp,mode=control"]
         command += ["-vga", "std" if shape.screen else "none"]
         for number, disk in enumerate(shape.disks):
-            command += ["-drive", disk.option(number), "-device", f"virtio-blk-pci,drive=disk{number}"]
+            command += ["-drive", disk.option(number)]
+            command += [] if disk.late else ["-device", disk.device(number)]
         return command
 
     def __enter__(self) -> "Guest":
@@ -309,6 +315,12 @@ class Guest:
     def wake(self) -> None:
         """Wake the machine from its sleep."""
         self._answer(self._qmp("system_wakeup"), "wake-up")
+
+    def attach(self, number: int) -> None:
+        """Plug a late disk in."""
+        name, *options = self.shape.disks[number].device(number).split(",")
+        arguments = dict(option.split("=") for option in options)
+        self._answer(self._qmp("device_add", driver=name, **arguments), "device")
 
     def throttle(self, number: int, limit: int) -> None:
         """Let a disk do so many bytes a second from now on; 0: as fast as it can."""

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-import debian
+import time
+
 import hostdisk
-from machine import need
-from system import SYSTEMS, System, system
+from guest import Guest
+from machine import ANY, Save, need
+from system import HIBERNATE, SYSTEMS, System, slept, system
 
 
 def usual(machine: System) -> str:
@@ -31,4 +33,225 @@ def dracut_with_systemd(machine: System) -> str:
 @system("dracut")
 def dracut_without_systemd(machine: System) -> str:
     """systemctl hibernate with an initramfs by dracut without systemd."""
+    return usual(machine)
+
+
+@system(long=True)
+def not_resumed(machine: System) -> str:
+    """A boot with noresume gives the image up: the swap is in use again, and the next hibernation works."""
+    machine.save(HIBERNATE, timeout=180)
+    guest = machine.start("noresume")
+    need("/dev/vda" in guest.check("swapon --show=NAME --noheadings"), "the swap area is not in use again")
+    failed = guest.check("systemctl --failed --plain --no-legend")
+    need(not failed, f"units failed: {failed}")
+    return usual(machine)
+
+
+@system(long=True)
+def never_enabled_swap(machine: System) -> str:
+    """An image on an area that fstab does not name is marked by a boot that passes it over, and refused later."""
+    machine.live().check("sed -i /swap/d /etc/fstab && sync")
+    machine.save(HIBERNATE, timeout=180)
+    guest = machine.start("noresume")
+    need(hostdisk.signature(machine.swap) == hostdisk.IMAGE, "the image is gone, though nothing took the area")
+    need("passed over" in guest.check("s2image info /dev/vda"), "the image is not marked as passed over")
+    machine.start()
+    need(hostdisk.signature(machine.swap) == hostdisk.SWAP, "the image that was passed over was not given up")
+    return "given up by the second boot"
+
+
+@system(long=True)
+def hybrid_sleep(machine: System) -> None:
+    """systemctl hybrid-sleep: woken, the machine goes on and the image is given up."""
+    guest = machine.live()
+    number = guest.send(slept("systemctl hybrid-sleep"))
+    guest.wait(lambda: guest.event("SUSPEND") or guest.reply(number), 180, "sleep")
+    guest.wake()
+    done = guest.wait_reply(number, 60)
+    need(done.status == 0, f"systemctl hybrid-sleep gave {done.status}: {done.text}")
+    machine.hooks_noted("hybrid-sleep")
+    machine.prove()
+    need(hostdisk.signature(machine.swap) == hostdisk.SWAP, "the image was not given up")
+
+
+@system(long=True)
+def hybrid_sleep_without_power(machine: System) -> None:
+    """systemctl hybrid-sleep: the power is cut in the sleep, and the image brings the session back."""
+    guest = machine.live()
+    number = guest.send(slept("systemctl hybrid-sleep"))
+    guest.wait(lambda: guest.event("SUSPEND") or guest.reply(number), 180, "sleep")
+    machine.cut_power()
+    machine.restore(Save(number, "", 0.0, 0))
+    machine.prove()
+    machine.hooks_noted("hybrid-sleep")
+
+
+@system(long=True)
+def suspend_then_hibernate(machine: System) -> None:
+    """systemctl suspend-then-hibernate: the alarm wakes the machine, which then hibernates."""
+    machine.live().check("mkdir -p /etc/systemd/sleep.conf.d && "
+                         "printf '[Sleep]\\nHibernateDelaySec=8s\\n' > /etc/systemd/sleep.conf.d/test.conf && sync")
+    machine.cycle(slept("systemctl suspend-then-hibernate", 2))
+    machine.hooks_noted("suspend-then-hibernate", "suspend", "hibernate")
+
+
+@system(long=True)
+def suspend_then_woken(machine: System) -> None:
+    """systemctl suspend-then-hibernate: woken before the alarm, the machine goes on and no alarm is left."""
+    guest = machine.live()
+    number = guest.send(slept("systemctl suspend-then-hibernate"))
+    guest.wait(lambda: guest.event("SUSPEND") or guest.reply(number), 120, "sleep")
+    guest.wake()
+    need(guest.wait_reply(number, 60).status == 0, "systemctl suspend-then-hibernate failed")
+    guest.check("sleep 1; ! grep -q . /sys/class/rtc/rtc0/wakealarm")
+    machine.prove()
+    machine.hooks_noted("suspend-then-hibernate", "suspend")
+
+
+@system(long=True)
+def pm_hibernate(machine: System) -> None:
+    """pm-hibernate, by our module and then by the one that pm-utils has for uswsusp."""
+    machine.cycle("pm-hibernate")
+    guest = machine.live()
+    need("performing hibernate" in guest.check("cat /var/log/pm-suspend.log"), "pm-utils noted no hibernation")
+    guest.check("echo SLEEP_MODULE=uswsusp > /etc/pm/config.d/zz-test && sync")
+    machine.cycle("pm-hibernate")
+
+
+@system(long=True)
+def swap_on_the_last_disk(machine: System) -> str:
+    """UUID= finds the swap area wherever the disks were attached."""
+    machine.order = ("root", "extra", "fs", "swap")
+    return usual(machine)
+
+
+@system(long=True)
+def late_disk(machine: System) -> str:
+    """The disk with the image appears eight seconds after the kernel started."""
+    return late(machine)
+
+
+@system("dracut-systemd", long=True)
+def late_disk_with_systemd(machine: System) -> str:
+    """The disk with the image appears late in an initramfs that systemd runs."""
+    return late(machine)
+
+
+@system("dracut", long=True)
+def late_disk_without_systemd(machine: System) -> str:
+    """The disk with the image appears late in dracut's own initramfs."""
+    return late(machine)
+
+
+def late(machine: System) -> str:
+    """Save; plug the swap disk in at the next boot when its kernel has run for eight seconds."""
+    save = machine.save(HIBERNATE, timeout=180)
+    machine.late = "swap"
+
+    def plug_in(guest: Guest) -> None:
+        guest.expect("Linux version", 60, "console")
+        time.sleep(8)
+        guest.attach(0)
+
+    done = machine.restore(save, talk=plug_in)
+    machine.prove()
+    return f"back {done.load_seconds:.1f} s after power-on"
+
+
+@system(long=True)
+def lost_disk(machine: System) -> str:
+    """The disk with the image never appears: the boot goes on within its limits."""
+    machine.save(HIBERNATE, timeout=180)
+    machine.late = "swap"
+    guest = machine.start()
+    return f"booted in {time.time() - guest.start:.0f} s"
+
+
+@system(long=True)
+def swap_on_lvm(machine: System) -> str:
+    """Swap on a logical volume, put together in the initramfs."""
+    guest = machine.live()
+    guest.check("swapoff -a; pvcreate -qy /dev/vdc && vgcreate -q vg /dev/vdc && "
+                "lvcreate -qy -W n -L 1400M -n swap vg && mkswap /dev/vg/swap && swapon /dev/vg/swap", 120)
+    guest.check("echo 'resume device = /dev/mapper/vg-swap' > /etc/suspend.conf && sync")
+    machine.append = "resume=/dev/mapper/vg-swap"
+    return usual_elsewhere(machine)
+
+
+@system(long=True)
+def swap_under_luks(machine: System) -> str:
+    """Swap in a LUKS volume that the initramfs unlocks with a passphrase typed at the console."""
+    guest = machine.live()
+    guest.check("swapoff -a; echo -n secret | cryptsetup luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 "
+                "/dev/vdc - && echo -n secret | cryptsetup open --key-file - /dev/vdc cswap && "
+                "mkswap /dev/mapper/cswap && swapon /dev/mapper/cswap", 120)
+    guest.check("echo \"cswap UUID=$(blkid -o value -s UUID /dev/vdc) none luks,initramfs\" > /etc/crypttab && "
+                "echo 'resume device = /dev/mapper/cswap' > /etc/suspend.conf && sync")
+    machine.take_initramfs()
+    machine.cut_power()
+    guest = machine.boot()
+    guest.answer("unlock disk cswap", "secret\n", timeout=120)
+    guest.expect("^@@ready", 240)
+    guest.check("grep -q dm- /proc/swaps || swapon /dev/mapper/cswap")
+    save = machine.save(HIBERNATE, timeout=180, signature=ANY)
+    machine.restore(save, talk=lambda g: g.answer("unlock disk cswap", "secret\n", timeout=120))
+    machine.prove()
+    machine.hooks_noted("hibernate")
+    return "unlocked and back"
+
+
+@system(long=True)
+def swap_file_on_ext4(machine: System) -> str:
+    """A swap file by its path on the root file system; its place comes into the initramfs by our hook."""
+    guest = machine.live()
+    guest.check("swapoff -a; sed -i /swap/d /etc/fstab; dd if=/dev/zero of=/swapfile bs=1M count=700 2> /dev/null && "
+                "chmod 600 /swapfile && mkswap /swapfile && swapon /swapfile && echo '/swapfile none swap sw' >> /etc/fstab && "
+                "echo 'resume device = /swapfile' > /etc/suspend.conf && sync", 180)
+    page = int(guest.check("swap-offset /swapfile | grep -o '[0-9]*$'").splitlines()[-1])
+    machine.take_initramfs()
+    machine.cut_power()
+    machine.start()
+    machine.cycle(where=(machine.root, page))
+    machine.hooks_noted("hibernate")
+    return f"page {page}"
+
+
+@system(long=True)
+def swap_file_on_btrfs(machine: System) -> str:
+    """A swap file on a btrfs of its own, by its path; the command line names its place to the initramfs."""
+    guest = machine.live()
+    guest.check("swapoff -a; mkfs.btrfs -qf /dev/vdc && mkdir -p /data && mount /dev/vdc /data && "
+                "btrfs filesystem mkswapfile -s 700m /data/swap && swapon /data/swap && "
+                "echo 'resume device = /data/swap' > /etc/suspend.conf && sync", 180)
+    target = dict(line.split(" = ") for line in guest.check("s2disk --print-target").splitlines())
+    machine.append = f"resume={target['resume device']} resume_offset={target['resume offset']}"
+    machine.cycle(where=(machine.extra, int(target["resume offset"])))
+    machine.hooks_noted("hibernate")
+    return str(target)
+
+
+def usual_elsewhere(machine: System) -> str:
+    """A hibernation to an area that does not begin at a disk's first page, whose signature the host does not look at."""
+    done = machine.cycle(signature=ANY)
+    machine.hooks_noted("hibernate")
+    return f"back {done.load_seconds:.1f} s after power-on"
+
+
+@system(long=True)
+def package_removed(machine: System) -> str:
+    """The package is installed again over itself, then removed: the machine boots without it; installed, it hibernates."""
+    guest = machine.live()
+    guest.check("dpkg -i /root/dormouse.deb > /run/again 2>&1 || { tail -5 /run/again; false; }", 400)
+    need("s2disk --check says" in guest.check("cat /run/again"), "the package did not show its check")
+    guest.check("dpkg -r dormouse > /run/removed 2>&1 || { tail -5 /run/removed; false; }", 400)
+    guest.check("! lsinitramfs /boot/initrd.img-* | grep -q dormouse")
+    guest.check("! find /usr /lib/systemd /etc -path /usr/share/doc -prune -o -name '*dormouse*' -print | grep -v dormouse.id")
+    need("systemd-sleep" in guest.check("systemctl cat systemd-hibernate.service"), "systemd's own hibernation is not back")
+    machine.take_initramfs()
+    machine.cut_power()
+    guest = machine.start()
+    guest.check("dpkg -i /root/dormouse.deb > /run/again 2>&1 || { tail -5 /run/again; false; }", 400)
+    machine.take_initramfs()
+    machine.cut_power()
+    machine.start()
     return usual(machine)

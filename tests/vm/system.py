@@ -17,9 +17,9 @@ import hostdisk
 from guest import Disk, Guest, GuestError, Shape
 from machine import Cycle, Failed, Machine, Save, Setup, need
 
-def slept(command: str) -> str:
-    """A command that ends when the sleep that it asked for is over, or says why there was none."""
-    return f"{command} && n=0 && until grep -q ^post /var/log/sleep-hooks 2> /dev/null; do sleep 0.2; n=$((n + 1)); " \
+def slept(command: str, sleeps: int = 1) -> str:
+    """A command that ends when the sleeps that it asked for are over, or says why there were none."""
+    return f"{command} && n=0 && until [ \"$(grep -c ^post /var/log/sleep-hooks)\" = {sleeps} ]; do sleep 0.2; n=$((n + 1)); " \
            "[ $n -lt 600 ] || { journalctl -b -n 15 --no-pager -o cat; break; }; done; [ $n -lt 600 ]"
 
 
@@ -65,7 +65,7 @@ class System(Machine):
         self.root = folder / "root.img"
         self.order = ("swap", "fs", "extra", "root")   # of the disks, as the bus finds them
         self.append = ""
-        self.late = ""
+        self.late = ""            # a disk that is plugged in only when the guest runs
 
     def renew(self) -> None:
         """Make new disks; whatever ran is gone."""
@@ -81,7 +81,8 @@ class System(Machine):
         self.cut_power()
         if not self.root.exists():
             self.renew()
-        disks = {"swap": Disk(swap or self.swap), "fs": Disk(self.fs), "extra": Disk(self.extra), "root": Disk(self.root)}
+        files = {"swap": swap or self.swap, "fs": self.fs, "extra": self.extra, "root": self.root}
+        disks = {name: Disk(path, late=name == self.late) for name, path in files.items()}
         self.boots += 1
         self.guest = Guest(Shape(memory or self.setup.memory, self.setup.cpus, tuple(disks[d] for d in self.order)),
                            self.source.kernel, self.initramfs, self.logs / f"boot-{self.boots:02}",
@@ -138,8 +139,17 @@ class System(Machine):
         self.prove()
         return done
 
-    def hooks_noted(self, action: str) -> None:
-        """The sleep hook was called before and after, with systemd's own arguments."""
+    def take_initramfs(self) -> None:
+        """Have the guest make its initramfs anew, as its user would, and boot with that from now on."""
+        guest = self.live()
+        size = int(guest.check("update-initramfs -u -k all > /run/made 2>&1 || { cat /run/made; false; } && "
+                               "dd if=$(echo /boot/initrd.img-*) of=/dev/vdb bs=1M conv=fsync 2> /dev/null; "
+                               "stat -c %s /boot/initrd.img-*", 400).splitlines()[-1])
+        self.initramfs = self.folder / "initramfs"
+        self.initramfs.write_bytes(hostdisk.read_at(self.fs, 0, size))
+
+    def hooks_noted(self, action: str, *sleeps: str) -> None:
+        """The sleep hook was called before and after each sleep, with systemd's own arguments."""
         noted = self.live().check("cat /var/log/sleep-hooks").splitlines()
-        wanted = [f"pre {action} {action}", f"post {action} {action}"]
+        wanted = [f"{when} {action} {sleep}" for sleep in sleeps or (action,) for when in ("pre", "post")]
         need(noted == wanted, f"the sleep hooks were called as {noted}, not {wanted}")
