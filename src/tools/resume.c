@@ -29,6 +29,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -192,11 +194,30 @@ static int configure(int argc, char **argv)
 
 /* ---- finding ---- */
 
+/* In the booted system the configured swap file can be looked up by its path, as the saving did. */
+static int locate_file(void)
+{
+	static char place[32];
+	struct stat st;
+	dev_t device;
+
+	if (!job.late || job.device != job.conf.resume_device || stat(job.device, &st) || !S_ISREG(st.st_mode))
+		return E_OK;
+	int r = swap_file_offset(job.device, (uint32_t)sysconf(_SC_PAGESIZE), &device, &job.offset);
+	if (r != E_OK)
+		return r;
+	snprintf(place, sizeof place, "%u:%u", major(device), minor(device));
+	job.device = place;
+	return E_OK;
+}
+
 static int find_image(void)
 {
 	unsigned wait = job.late ? 0 : job.conf.resume_wait + job.line.delay;
-	int r = area_wait(job.device, wait, job.path);
+	int r = locate_file();
 
+	if (r == E_OK)
+		r = area_wait(job.device, wait, job.path);
 	if (r == E_OK)
 		r = target_open(&job.target, job.path, TARGET_LOOK);
 	if (r != E_OK)

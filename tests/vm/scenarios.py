@@ -278,6 +278,22 @@ def swap_file(machine: Machine) -> None:
 
 
 @scenario("cycles")
+def swap_file_passed_over(machine: Machine) -> None:
+    """The late boot step finds the swap file by its path and marks the image; it is not resumed any more."""
+    guest = machine.live()
+    guest.check("dd if=/dev/zero of=/mnt/swap bs=1M count=176 2> /dev/null && chmod 600 /mnt/swap && "
+                f"mkswap /mnt/swap && sync && swapoff {SWAP_DEVICE} && swapon /mnt/swap")
+    offset = int(guest.check("swap_offset /mnt/swap").split("=")[1])
+    machine.save("s2disk -r /mnt/swap", where=(machine.fs, offset))
+    guest = machine.boot()
+    guest.check(f"mount -t ext4 {FS_DEVICE} /mnt && echo 'resume device = /mnt/swap' > /etc/suspend.conf")
+    says(machine.refuse("resume --passed-over", NORESUME).text, "passed over")
+    guest.check("umount /mnt")
+    says(machine.refuse(f"resume -o {offset} {FS_DEVICE}", STALE).text, "an earlier boot passed")
+    machine.renew()
+
+
+@scenario("cycles")
 def no_console(machine: Machine) -> None:
     """There is neither a virtual terminal nor a console."""
     machine.live().check("mv /dev/console /dev/tty0 /run/")
