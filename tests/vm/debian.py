@@ -22,6 +22,9 @@ RELEASE = "bookworm"
 PACKAGES = ("systemd-sysv", "udev", "dbus", "kmod", "busybox-static", "procps", "util-linux", "initramfs-tools",
             "linux-image-amd64", "dracut-core", "cryptsetup-initramfs", "lvm2", "pm-utils", "btrfs-progs",
             "bash-completion", "liblzo2-2", "liblz4-1", "libzstd1", "libxxhash0", "libgcrypt20", "libblkid1")
+# For a boot with a splash screen: plymouth, a theme that shows messages, and the emulated card's driver.
+SPLASH = ("plymouth", "plymouth-themes", "plymouth-label", "fonts-dejavu-core")
+SPLASH_DRIVERS = ("tiny/bochs", "drm", "drm_kms_helper", "drm_vram_helper", "drm_ttm_helper", "ttm/ttm")
 # Drivers of no use in a guest; they would only make the root large.
 LEFT_OUT = ("drivers/gpu", "drivers/net", "drivers/media", "drivers/infiniband", "drivers/iio", "drivers/scsi",
             "drivers/usb", "drivers/staging", "drivers/hwmon", "drivers/isdn", "sound", "net")
@@ -83,8 +86,9 @@ def run(*command: object, **options: object) -> str:
     return str(done.stdout)
 
 
-def packages() -> Path:
+def packages(splash: bool = False) -> Path:
     """The tar file with the packages' root, made if it is not in the cache."""
+    names = PACKAGES + (SPLASH if splash else ())
     for name in ("mmdebstrap", "chroot", "mke2fs"):
         if not shutil.which(name, path=hostdisk.SBIN):
             raise NoDebian(f"{name} is not installed")
@@ -92,7 +96,7 @@ def packages() -> Path:
         raise NoDebian("only root can make it")
     folder = kernel.cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    key = hashlib.sha256(repr((RELEASE, PACKAGES, LEFT_OUT)).encode()).hexdigest()[:12]
+    key = hashlib.sha256(repr((RELEASE, names, LEFT_OUT)).encode()).hexdigest()[:12]
     target = folder / f"debian-{RELEASE}-{key}.tar"
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -100,17 +104,16 @@ def packages() -> Path:
             print(f"# making {target} of Debian's packages, once", flush=True)
             part = target.with_suffix(".part.tar")
             excludes = [f"--dpkgopt=path-exclude=/lib/modules/*/kernel/{name}/*" for name in LEFT_OUT]
+            excludes += [f"--dpkgopt=path-include=/lib/modules/*/kernel/drivers/gpu/drm/{name}.ko"
+                         for name in SPLASH_DRIVERS if splash]
             excludes += ["--dpkgopt=force-confold", "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
                          "--dpkgopt=path-exclude=/usr/share/man/*"]
             # The initramfs is made when what is under test is there.
             early = '--essential-hook=mkdir -p "$1/etc/initramfs-tools"; ' \
                     'echo update_initramfs=no > "$1/etc/initramfs-tools/update-initramfs.conf"'
             run("mmdebstrap", "--variant=minbase", "--aptopt=Acquire::Check-Valid-Until false",
-                f"--include={','.join(PACKAGES)}", *excludes, early, RELEASE, part)
+                f"--include={','.join(names)}", *excludes, early, RELEASE, part)
             part.rename(target)
-            for old in folder.glob("debian-*.tar"):
-                if old != target:
-                    old.unlink()
     return target
 
 
@@ -139,6 +142,10 @@ def furnish(tree: Path) -> None:
     write(tree / "usr/lib/systemd/system-sleep/note", HOOK, 0o755)
     write(tree / "etc/initramfs-tools/conf.d/small", "COMPRESS=zstd\nRESUME=none\n")
     write(tree / "etc/initramfs-tools/update-initramfs.conf", "update_initramfs=yes\n")
+    if (tree / "usr/share/plymouth/themes/spinner").exists():
+        write(tree / "etc/plymouth/plymouthd.conf", "[Daemon]\nTheme=spinner\nShowDelay=0\n")
+        write(tree / "etc/initramfs-tools/conf.d/splash", "FRAMEBUFFER=y\n")
+        write(tree / "etc/initramfs-tools/modules", "bochs\n")
     wants = tree / "etc/systemd/system/multi-user.target.wants"
     wants.mkdir(parents=True, exist_ok=True)
     (wants / "host-shell.service").symlink_to("/etc/systemd/system/host-shell.service")

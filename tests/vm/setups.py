@@ -255,3 +255,24 @@ def package_removed(machine: System) -> str:
     machine.cut_power()
     machine.start()
     return usual(machine)
+
+
+@system(long=True, splash=True)
+def plymouth(machine: System) -> str:
+    """With a splash screen: plymouth shows the load's progress and message, and the session comes back."""
+    machine.append = "splash quiet plymouth.ignore-serial-consoles"
+    save = machine.save(HIBERNATE, timeout=180)
+    machine.limit = 8_000_000   # so that there is something to see
+    picture = machine.logs / "plymouth.png"
+
+    def look(guest: Guest) -> None:
+        time.sleep(1)
+        for number in range(60):
+            time.sleep(1)
+            guest.screenshot(picture.with_name(f"screen-{number:02}.png"))
+            if guest.reply(save.number):
+                return
+
+    machine.restore(save, talk=look)
+    machine.prove()
+    return f"pictures in {machine.logs}"

@@ -26,7 +26,8 @@ def slept(command: str, sleeps: int = 1) -> str:
 BOOT = 240.0      # seconds until a whole system has booted, however busy the host
 # systemctl comes back before the machine sleeps: the sleep hook's last call tells when it is over.
 HIBERNATE = slept("systemctl hibernate")
-ROOT_LINE = f"root=LABEL={debian.LABEL} ro"
+# kvm's own start takes an emulated processor half a minute, in which the kernel calls it locked up.
+ROOT_LINE = f"root=LABEL={debian.LABEL} ro modprobe.blacklist=kvm,kvm_amd,kvm_intel"
 SOCKET = 7007
 
 
@@ -39,6 +40,7 @@ class Entry:
     name: str
     initramfs: str            # by whom it was made: initramfs-tools, dracut-systemd, dracut
     long: bool
+    splash: bool              # plymouth is installed, and there is a screen
     summary: str
     body: Callable[["System"], object]
 
@@ -46,11 +48,11 @@ class Entry:
 SYSTEMS: list[Entry] = []
 
 
-def system(initramfs: str = "initramfs-tools", long: bool = False) -> Callable[..., object]:
+def system(initramfs: str = "initramfs-tools", long: bool = False, splash: bool = False) -> Callable[..., object]:
     """Register a function as a scenario."""
     def register(body: Callable[["System"], object]) -> Callable[["System"], object]:
         summary = (body.__doc__ or "").strip().splitlines()[0]
-        SYSTEMS.append(Entry(body.__name__.replace("_", "-"), initramfs, long, summary, body))
+        SYSTEMS.append(Entry(body.__name__.replace("_", "-"), initramfs, long, splash, summary, body))
         return body
     return register
 
@@ -59,12 +61,13 @@ class System(Machine):
     """A Debian system with a root disk, over its boots."""
 
     def __init__(self, entry: Entry, root: debian.Root, folder: Path, logs: Path) -> None:
-        super().__init__(Setup(memory=1024, swap=1536), None, root.initramfs(entry.initramfs),  # type: ignore[arg-type]
+        super().__init__(Setup(memory=1024, swap=1536, screen=entry.splash), None, root.initramfs(entry.initramfs),  # type: ignore[arg-type]
                          folder, logs)
         self.source = root
         self.root = folder / "root.img"
         self.order = ("swap", "fs", "extra", "root")   # of the disks, as the bus finds them
         self.append = ""
+        self.limit = 0            # bytes a second of the swap disk
         self.late = ""            # a disk that is plugged in only when the guest runs
 
     def renew(self) -> None:
@@ -82,9 +85,11 @@ class System(Machine):
         if not self.root.exists():
             self.renew()
         files = {"swap": swap or self.swap, "fs": self.fs, "extra": self.extra, "root": self.root}
-        disks = {name: Disk(path, late=name == self.late) for name, path in files.items()}
+        disks = {name: Disk(path, self.limit if name == "swap" else 0, late=name == self.late)
+                 for name, path in files.items()}
         self.boots += 1
-        self.guest = Guest(Shape(memory or self.setup.memory, self.setup.cpus, tuple(disks[d] for d in self.order)),
+        self.guest = Guest(Shape(memory or self.setup.memory, self.setup.cpus, tuple(disks[d] for d in self.order),
+                                 self.setup.screen),
                            self.source.kernel, self.initramfs, self.logs / f"boot-{self.boots:02}",
                            f"{ROOT_LINE} {self.append} {append}", limit)
         return self.guest
