@@ -98,6 +98,15 @@ size_t progress_format(char *out, size_t size, const struct progress *p, unsigne
 	return n;
 }
 
+void progress_words(char *out, size_t size, const char *verb, const struct save_progress *s)
+{
+	char left[16];
+
+	put_left(left, s);
+	snprintf(out, size, "%s %u %%, %llu MB/s%s%s", verb, per_cent(s), (number)(per_second(s) / 1000000),
+		 left[0] ? ", " : "", left);
+}
+
 /* ---- where ---- */
 
 static bool is_set(const char *name, const char *value)

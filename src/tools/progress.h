@@ -22,6 +22,9 @@ struct progress {
 	unsigned told;	  /* per cent, in the last line of those every ten */
 };
 
+/* "loading 48 %, 93 MB/s, 0:05 left", for those who draw a bar of their own. */
+void progress_words(char *out, size_t size, const char *verb, const struct save_progress *s);
+
 /*
  * One line without its end: bar, per cent, MB done and in all, MB/s, ratio,
  * codec, time left; narrower than @columns, down to the per cent alone.

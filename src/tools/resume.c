@@ -430,13 +430,11 @@ static int ask(void)
 
 static void show_plymouth(const struct save_progress *p)
 {
-	static const struct progress plain = {.verb = "loading"};
 	char line[PROGRESS_LINE];
 
 	if (!job.plymouth.client)
 		return;
-	/* Wide enough for the figures, not for a bar, which the splash screen draws itself. */
-	progress_format(line, sizeof line, &plain, CONSOLE_COLUMNS * 3 / 4, p);
+	progress_words(line, sizeof line, "loading", p);
 	plymouth_show(&job.plymouth, p->total ? (unsigned)(p->raw * 100 / p->total) : 0, line);
 }
 

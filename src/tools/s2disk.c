@@ -654,6 +654,10 @@ static void explain(int code)
 
 	if (code == E_FREEZE)
 		name_unfrozen();
+	if (code == E_IO)
+		log_error("nothing is lost: the machine goes on, without an image; see what the kernel's log says of %s, "
+			  "or name another `resume device'",
+			  job.area.path);
 	if (code != E_NOSPACE)
 		return;
 	const struct trailer *t = save_trailer(job.h.save);
@@ -666,6 +670,15 @@ static void explain(int code)
 		"%s: about %llu MiB are needed for the smallest image at the ratio measured, %llu MiB were free; make "
 		"the swap area larger, or use `compressor = zstd'",
 		job.area.path, (unsigned long long)(need >> 20), (unsigned long long)(stored >> 20));
+}
+
+static void say_failure(int code)
+{
+	char what[AREA_PATH + 32];
+
+	snprintf(what, sizeof what, "%s%s%s", job.measure ? "not measured" : "not hibernated",
+		 code == E_IO ? ": " : "", code == E_IO ? job.area.path : "");
+	log_fault(code, what);
 }
 
 static void show(void)
@@ -704,7 +717,7 @@ static int save_machine(void)
 	select_sleep(false);
 	reset_loglevel();
 	if (r != E_OK) {
-		log_fault(r, job.measure ? "not measured" : "not hibernated");
+		say_failure(r);
 	} else if (!job.measure) {
 		remember_result();
 		say_result();

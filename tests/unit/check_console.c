@@ -251,6 +251,19 @@ static size_t visible(const char *s)
 	return n;
 }
 
+START_TEST(test_words)
+{
+	struct save_progress s = {.raw = 48000000, .total = 100000000, .ns = 500000000, .codec = CODEC_LZ4};
+	char line[PROGRESS_LINE];
+
+	progress_words(line, sizeof line, "loading", &s);
+	ck_assert_str_eq(line, "loading 48 %, 96 MB/s, 0:01 left");
+	s.raw = s.total;
+	progress_words(line, sizeof line, "loading", &s);
+	ck_assert_str_eq(line, "loading 100 %, 200 MB/s");
+}
+END_TEST
+
 START_TEST(test_any_line_fits)
 {
 	static const uint64_t values[] = {0, 1, 4096, 999999, 123456789, 1ull << 40, 1ull << 60, UINT64_MAX};
@@ -405,6 +418,7 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, test_line, 0, (int)(sizeof looks / sizeof looks[0]));
 	tcase_add_test(t, test_any_line_fits);
+	tcase_add_test(t, test_words);
 	tcase_add_test(t, test_bar);
 	tcase_add_test(t, test_no_colour);
 	tcase_add_test(t, test_redrawn_ten_times_a_second);

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
 
+from nbd import FaultyDisk
+
 QEMU = "qemu-system-x86_64"
 # Not "watchdog: BUG: soft lockup": a busy host stops the emulated processor that long; limits catch a real one.
 PANIC = re.compile(r"Kernel panic|Oops: |(?<!watchdog: )BUG: |general protection fault|Image mismatch")
@@ -41,13 +43,20 @@ class Disk:
     limit: int = 0            # bytes a second, reads and writes together; 0: none
     cache: str = "unsafe"
     late: bool = False        # not there before Guest.attach
+    server: FaultyDisk | None = None   # who serves the file; without, QEMU does
 
     def device(self, number: int) -> str:
         """QEMU's device model; always in the same slot, whenever it comes."""
-        return f"virtio-blk-pci,drive=disk{number},id=slot{number},addr={0x10 + number:#x}"
+        # A served disk's log shall show the guest's own requests.
+        merging = "off" if self.server else "on"
+        return f"virtio-blk-pci,drive=disk{number},id=slot{number},addr={0x10 + number:#x},werror=report," \
+               f"rerror=report,request-merging={merging}"
 
-    def option(self, number: int) -> str:
+    def option(self, number: int, served: dict[int, socket.socket]) -> str:
         """QEMU's -drive argument."""
+        if number in served:
+            return f"driver=raw,file.driver=nbd,file.server.type=fd,file.server.str={served[number].fileno()}," \
+                   f"if=none,id=disk{number},cache=writeback"
         text = f"file={self.path},format=raw,if=none,id=disk{number},cache={self.cache}"
         return text + (f",throttling.bps-total={self.limit}" if self.limit else "")
 
@@ -118,7 +127,9 @@ class Guest:
         self.heard = 0          # how much of the console's text a question was found in
         self.streams: dict[str, Stream] = {}
         far = [self._open(name) for name in ("console", "shell", "qmp")]
-        command = self._command(shape, image, initramfs, append, [s.fileno() for s in far])
+        served = {number: disk.server.connect() for number, disk in enumerate(shape.disks) if disk.server}
+        command = self._command(shape, image, initramfs, append, [s.fileno() for s in far], served)
+        far += served.values()
         self.errors = open(logs / "qemu.log", "w")
         self.process = subprocess.Popen(command, pass_fds=[s.fileno() for s in far],
                                         stdin=subprocess.DEVNULL, stdout=self.errors, stderr=self.errors)
@@ -134,7 +145,8 @@ class Guest:
         return far
 
     @staticmethod
-    def _command(shape: Shape, image: Path, initramfs: Path, append: str, fds: list[int]) -> list[str]:
+    def _command(shape: Shape, image: Path, initramfs: Path, append: str, fds: list[int],
+                 served: dict[int, socket.socket]) -> list[str]:
         line = f"console=ttyS0,115200 panic=-1 loglevel=7 printk.devkmsg=on {append}"
         if shape.screen:
             line = "console=tty0 " + line
@@ -149,7 +161,7 @@ class Guest:
                     "-mon", "chardev=qmp,mode=control"]
         command += ["-vga", "std" if shape.screen else "none"]
         for number, disk in enumerate(shape.disks):
-            command += ["-drive", disk.option(number)]
+            command += ["-drive", disk.option(number, served)]
             command += [] if disk.late else ["-device", disk.device(number)]
         return command
 

@@ -41,6 +41,15 @@ def make_swap(path: Path, megabytes: int, uuid: str = "") -> None:
     subprocess.run([tool("mkswap"), "-q", *identity, str(path)], check=True, stderr=subprocess.DEVNULL)
 
 
+def make_file_system(path: Path, kind: str) -> None:
+    """Make a disk with a file system, as small as its kind may be."""
+    if kind == "ext4":
+        make_ext4(path, 256)
+        return
+    make_blank(path, 320)
+    subprocess.run([tool(f"mkfs.{kind}"), "-q", str(path)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def make_ext4(path: Path, megabytes: int) -> None:
     """Make a disk with an ext4 file system."""
     make_blank(path, megabytes)
@@ -71,10 +80,10 @@ def swap_uuid(path: Path, page: int = 0) -> str:
     return read_at(path, page * PAGE + UUID_AT, 16).hex()
 
 
-def fsck(path: Path) -> str:
-    """Check an ext4 file system without changing it; what is wrong, or nothing."""
-    done = subprocess.run([tool("e2fsck"), "-fn", str(path)], text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+def fsck(path: Path, kind: str = "ext4") -> str:
+    """Check a file system without changing it; what is wrong, or nothing."""
+    name, *options = {"ext4": ("e2fsck", "-fn"), "xfs": ("xfs_repair", "-n"), "btrfs": ("btrfs", "check", "--readonly")}[kind]
+    done = subprocess.run([tool(name), *options, str(path)], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return "" if done.returncode == 0 else done.stdout.strip()
 
 

@@ -20,7 +20,8 @@ from kernel import Kernel
 
 HERE = Path(__file__).resolve().parent
 BOOT_MODULES = ["virtio_pci", "virtio_blk", "ext4", "crc32c_generic", "loop", "dm_mod"]
-SPARE_MODULES = ["zram"]   # for scenarios to load (6.1 lacks what it needs)
+# For scenarios to load (6.1 lacks what zram needs).
+SPARE_MODULES = {"spare": ["zram"], "ext4": [], "xfs": ["xfs"], "btrfs": ["btrfs"]}
 PROGRAMS = ["s2disk", "resume", "s2image", "swap-offset", "s2bench", "suspend-keygen"]
 APPLETS = ["dd", "insmod", "mkfifo", "mkswap", "mount", "poweroff", "setsid", "sha256sum", "sh", "stty",
            "swapoff", "swapon", "timeout", "umount", "usleep", "xxd"]
@@ -145,7 +146,7 @@ def build(kernel: Kernel, programs: Path, target: Path) -> Path:
 
 def add_modules(archive: Archive, kernel: Kernel) -> None:
     """Lay the modules flat into lib/modules, with lists of the order to load them in."""
-    for file, modules in (("order", BOOT_MODULES), ("spare", SPARE_MODULES)):
+    for file, modules in {"order": BOOT_MODULES, **SPARE_MODULES}.items():
         order = []
         for path in kernel.needed(modules):
             name = path.name.split(".ko")[0] + ".ko"

@@ -16,6 +16,7 @@ from typing import Callable
 import hostdisk
 from guest import Disk, Guest, GuestError, Reply, Shape
 from kernel import Kernel
+from nbd import FaultyDisk
 
 SWAP_DEVICE = "/dev/vda"
 FS_DEVICE = "/dev/vdb"
@@ -46,6 +47,7 @@ class Setup:
     swap: int = 1024          # MiB
     limit: int = 0            # bytes a second of the swap disk
     screen: bool = False
+    file_system: str = "ext4"
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ class Machine:
         self.guest: Guest | None = None
         self.proving = False   # the running guest has been through state_begin
         self.boots = 0
+        self.served = False    # the swap disk is a FaultyDisk from the next boot on
+        self.server: FaultyDisk | None = None
         self.kept: Save | None = None   # the hibernation that the "images" scenarios copy
         self.swap = folder / "swap.img"
         self.fs = folder / "fs.img"
@@ -84,14 +88,16 @@ class Machine:
         self.cut_power()
         self.folder.mkdir(parents=True, exist_ok=True)
         hostdisk.make_swap(self.swap, self.setup.swap)
-        hostdisk.make_ext4(self.fs, 256)
+        hostdisk.make_file_system(self.fs, self.setup.file_system)
         hostdisk.make_swap(self.extra, 64)
 
     def cut_power(self) -> None:
         """End the running guest at once."""
         if self.guest:
             self.guest.kill()
-        self.guest = None
+        if self.server:
+            self.server.close()
+        self.guest = self.server = None
         self.proving = False
 
     def console_end(self, lines: int = 8) -> str:
@@ -109,7 +115,9 @@ class Machine:
         self.cut_power()
         if not self.swap.exists():
             self.renew()
-        disks = (Disk(swap or self.swap, self.setup.limit), Disk(self.fs), Disk(self.extra))
+        path = swap or self.swap
+        self.server = FaultyDisk(path) if self.served else None
+        disks = (Disk(path, self.setup.limit, server=self.server), Disk(self.fs), Disk(self.extra))
         self.boots += 1
         self.guest = Guest(Shape(memory or self.setup.memory, self.setup.cpus, disks, self.setup.screen),
                            self.kernel.image, self.initramfs, self.logs / f"boot-{self.boots:02}",
@@ -122,9 +130,14 @@ class Machine:
             return self.guest
         self.renew()
         guest = self.boot(append)
-        guest.check(f"swapon {SWAP_DEVICE} && mount -t ext4 {FS_DEVICE} /mnt && state_begin")
+        guest.check(f"swapon {SWAP_DEVICE} && {self.mount()} && state_begin")
         self.proving = True
         return guest
+
+    def mount(self, options: str = "rw") -> str:
+        """The command that mounts the file system, in a guest that has just booted or any other."""
+        kind = self.setup.file_system
+        return f"modules_load {kind} && mount -t {kind} -o {options} {FS_DEVICE} /mnt"
 
     # --- hibernation ---
 
@@ -182,9 +195,9 @@ class Machine:
         """Take the guest's file system off, check it on the host, mount it again."""
         guest = self.live()
         guest.check("echo written > /mnt/after && sync && umount /mnt")
-        wrong = hostdisk.fsck(self.fs)
+        wrong = hostdisk.fsck(self.fs, self.setup.file_system)
         need(not wrong, f"the file system is damaged: {wrong}")
-        guest.check(f"mount -t ext4 {FS_DEVICE} /mnt")
+        guest.check(self.mount())
 
     def cycle(self, command: str = S2DISK, resume: str = RESUME, talk: Talk | None = None,
               **options: object) -> Cycle:

@@ -23,7 +23,7 @@ from machine import (EXTRA_DEVICE, FS_DEVICE, RESUME, S2DISK, SWAP_DEVICE, Faile
 
 # Exit codes of the programs (src/base/error.h).
 CONFIG, KERNEL = 3, 5
-BUSY, MISSING, TOO_SMALL, FREEZE, SNAPSHOT, POWER_OFF = 6, 7, 9, 11, 12, 13
+BUSY, MISSING, IO, TOO_SMALL, FREEZE, SNAPSHOT, POWER_OFF = 6, 7, 8, 9, 11, 12, 13
 NO_IMAGE, CORRUPT, OTHER_MACHINE, STALE, NORESUME, MOUNTED = 20, 21, 23, 25, 28, 29
 NO_KEY, NO_WAY_TO_ASK = 26, 27
 RESTORE, FOREIGN, GIVEN_UP, DECLINED = 30, 31, 32, 34
@@ -44,6 +44,11 @@ GROUPS = {
     "sealed": Setup(),
     "screen": Setup(limit=20_000_000, screen=True),
     "ram": Setup(),
+    "cuts": Setup(memory=320),
+    "bad-disk": Setup(),
+    "stale-ext4": Setup(),
+    "stale-xfs": Setup(file_system="xfs"),
+    "stale-btrfs": Setup(file_system="btrfs"),
 }
 
 
@@ -351,8 +356,8 @@ def goes_on(machine: Machine) -> None:
     assert guest is not None
     need(hostdisk.signature(machine.swap) == SWAP, f"signature {hostdisk.signature(machine.swap)!r} is left")
     guest.check(f"swap_usable {SWAP_DEVICE} && swapoff {SWAP_DEVICE}")
-    guest.check(f"mount -t ext4 {FS_DEVICE} /mnt && cat /mnt/file && umount /mnt")
-    wrong = hostdisk.fsck(machine.fs)
+    guest.check(f"{machine.mount()} && cat /mnt/file && umount /mnt")
+    wrong = hostdisk.fsck(machine.fs, machine.setup.file_system)
     need(not wrong, f"the file system is damaged: {wrong}")
 
 
@@ -657,8 +662,7 @@ def zram_before_disk(machine: Machine) -> str:
     """Swap in zram has the higher priority: the image goes to the disk all the same, and zram comes back whole."""
     guest = machine.live()
     # without -p, which not every busybox has, each area gets a lower priority than the one before
-    guest.check(f"swapoff {SWAP_DEVICE}; while read -r module; do insmod /lib/modules/$module; done < "
-                "/lib/modules/spare; echo 96M > /sys/block/zram0/disksize && "
+    guest.check(f"swapoff {SWAP_DEVICE}; modules_load spare; echo 96M > /sys/block/zram0/disksize && "
                 "mkswap /dev/zram0 > /dev/null && { swapon -p 100 /dev/zram0 2> /dev/null || swapon /dev/zram0; } && "
                 f"swapon {SWAP_DEVICE} && fill 160")
     digest = guest.check("sha256sum /run/fill/160.code")

@@ -58,6 +58,14 @@ disks_off() {
 }
 disk_on() { echo "virtio$1" > /sys/bus/virtio/drivers/virtio_blk/bind; }
 
+# modules_load NAME: what the list of that name has and the kernel has not.
+modules_load() {
+	while read -r module; do
+		name=$(echo "${module%.ko}" | tr - _)
+		[ -d "/sys/module/$name" ] || insmod "/lib/modules/$module" || return 1
+	done < "/lib/modules/$1"
+}
+
 swap_page() { dd if="$1" bs=4096 count=1 iflag=direct 2> /dev/null; }
 swap_uuid() { swap_page "$1" | dd bs=1 skip=1036 count=16 2> /dev/null | xxd -p; }
 swap_active() { grep -q "^$1 " /proc/swaps; }

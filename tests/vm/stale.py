@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Stale images: whatever used the file systems after the save, the image is refused at the next boot."""
+
+from __future__ import annotations
+
+import hostdisk
+from hostdisk import IMAGE
+from machine import RESUME, SWAP_DEVICE, Machine, need
+from scenarios import NORESUME, NO_IMAGE, STALE, frozen_image, goes_on, says, scenario
+
+# What a boot in between does, and whether it ever saw the image.
+WAYS = {
+    "mounted": "{rw} && echo new > /mnt/file && umount /mnt",
+    "mounted read-only, its journal replayed": "{ro} && umount /mnt",
+    "from another medium": "{rw} && rm /mnt/file && echo new > /mnt/file && sync",
+    "without the swap disk": "echo virtio0 > /sys/bus/virtio/drivers/virtio_blk/unbind && {late} && "
+                             "echo new > /mnt/file && umount /mnt",
+}
+
+
+def used_meanwhile(machine: Machine, command: str) -> None:
+    """A boot that does not resume and uses the file system; its end is a power cut."""
+    frozen_image(machine)
+    guest = machine.boot()
+    late = machine.mount()
+    guest.check(command.format(rw=machine.mount(), ro=machine.mount("ro"), late=late))
+    machine.cut_power()
+    need(hostdisk.signature(machine.swap) == IMAGE, "the image is gone before it was looked at")
+
+
+def refused_after(machine: Machine, *names: str) -> None:
+    """Each of these ways to use the file system is seen, though swapon came before resume."""
+    for name in names:
+        used_meanwhile(machine, WAYS[name])
+        guest = machine.boot()
+        refused = guest.run(f"swapon {SWAP_DEVICE}")
+        need(refused.status != 0, f"{name}: swapon took the image's area")
+        done = machine.refuse(RESUME, STALE)
+        need(machine.setup.file_system in done.text, f"{name}: the file system is not named: {done.text}")
+        goes_on(machine)
+        machine.refuse(RESUME, NO_IMAGE)
+    machine.cut_power()
+
+
+def each_way(machine: Machine) -> str:
+    """Every way, and a boot with noresume."""
+    refused_after(machine, *WAYS)
+    frozen_image(machine)
+    machine.boot("noresume")
+    machine.refuse(RESUME, NORESUME)
+    assert machine.guest is not None
+    machine.guest.check(f"{machine.mount('ro')} && umount /mnt")
+    machine.boot()
+    says(machine.refuse(RESUME, STALE).text, "an earlier boot passed")
+    goes_on(machine)
+    machine.cut_power()
+    return ", ".join([*WAYS, "noresume"])
+
+
+@scenario("stale-ext4", long=True)
+def stale_ext4(machine: Machine) -> str:
+    """ext4 was used after the save, in five ways."""
+    return each_way(machine)
+
+
+@scenario("stale-xfs")
+def stale_xfs_replayed(machine: Machine) -> None:
+    """XFS was mounted read-only, which replayed its log: the image is dead."""
+    refused_after(machine, "mounted read-only, its journal replayed")
+
+
+@scenario("stale-btrfs")
+def stale_btrfs_mounted(machine: Machine) -> None:
+    """btrfs was mounted and written to: the image is dead."""
+    refused_after(machine, "mounted")
+
+
+@scenario("stale-xfs", long=True)
+def stale_xfs(machine: Machine) -> str:
+    """XFS was used after the save, in five ways."""
+    return each_way(machine)
+
+
+@scenario("stale-btrfs", long=True)
+def stale_btrfs(machine: Machine) -> str:
+    """btrfs was used after the save, in five ways."""
+    return each_way(machine)
