@@ -220,6 +220,41 @@ static void open_numbered(int i)
 	open_bench(benches[i].threads, benches[i].page_size, benches[i].layout);
 }
 
+static bool in_header(uint64_t place)
+{
+	const struct header *h = &rig.header;
+	struct mark m;
+	bool any = mark_read(&rig.disk.disk, rig.o.area_start, rig.scratch, &m) == E_OK && m.place == place;
+
+	for (uint32_t i = 1; i < h->pages; i++)
+		any |= h->more[i - 1] == place;
+	return any;
+}
+
+/* The document's order of a save: all else, sync; the fixed header, sync; the mark, sync. */
+START_TEST(test_order)
+{
+	char order[8] = "";
+	size_t n = 0;
+
+	open_numbered(_i);
+	begin_log();
+	ck_assert_int_eq(rig_save(&rig), E_OK);
+	end_log();
+	for (unsigned i = 0; i < log_count; i++) {
+		const struct fake_entry *e = &log_entry[i];
+		char step = !e->write ? 's' : on_first_page(e) ? 'm' : in_header(e->offset) ? 'h' : 'd';
+
+		if (n && order[n - 1] == step && step != 's')
+			continue; /* one of many writes */
+		must(n + 1 < sizeof order);
+		order[n++] = step;
+	}
+	ck_assert_str_eq(order, "dshsms");
+	close_bench();
+}
+END_TEST
+
 START_TEST(test_save)
 {
 	open_numbered(_i);
@@ -315,6 +350,7 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, test_this_test);
+	tcase_add_loop_test(t, test_order, 0, BENCHES);
 	tcase_add_loop_test(t, test_save, 0, BENCHES);
 	tcase_add_loop_test(t, test_load_and_clear, 0, BENCHES);
 	tcase_add_loop_test(t, test_mark_taken_back, 0, BENCHES);

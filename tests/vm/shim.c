@@ -21,7 +21,8 @@
  *   SHIM_LOG=FILE             at exit, write the counts there, "NAME COUNT" a line
  *
  * While tasks are frozen a program must not allocate and must not open files. SHIM_TRAP sees the
- * calls of malloc and its kin, mmap, brk, open and dlopen; it reports each on /dev/kmsg and turns
+ * calls of malloc and its kin, mmap, brk, open and dlopen, and at FREEZE a thread beside the first; it
+ * reports each on /dev/kmsg and turns
  * the exit code into 99. Calls from within pthread_create are let pass: the C library allocates the
  * thread's table of thread-local storage (a few hundred bytes of calloc) even when the stack is the
  * caller's own. SHIM_SECCOMP sees what escapes that, such as calls inside the C library, through a
@@ -271,6 +272,15 @@ static enum call of_request(unsigned long request)
 	return NONE;
 }
 
+/* The freezer stops a thread that is there already for good: until the thaw that it would have to help with. */
+static int own_threads(void)
+{
+	struct stat st;
+
+	/* Two links of the folder itself, and one from each thread's. */
+	return bare(SYS_stat, (long)"/proc/self/task", (long)&st, 0, 0, 0, 0) < 0 ? 0 : (int)st.st_nlink - 2;
+}
+
 int ioctl(int fd, unsigned long request, ...)
 {
 	va_list ap;
@@ -285,6 +295,8 @@ int ioctl(int fd, unsigned long request, ...)
 		return (int)call6(SYS_ioctl, fd, (long)request, argument, 0, 0, 0);
 	if (refused(call))
 		return -1;
+	if (call == FREEZE && trap && own_threads() > 1)
+		note_trapped("a thread made before");
 	result = call6(SYS_ioctl, fd, (long)request, argument, 0, 0, 0);
 	if (result != 0)
 		return (int)result;
