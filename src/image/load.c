@@ -27,6 +27,7 @@ struct load {
 
 struct load *load_carve(struct arena *a, const struct load_options *o)
 {
+	/* cppcheck-suppress uninitvar; only its address is taken */
 	struct load counting, *real = arena_take(a, sizeof *real, 64), *l = real ? real : &counting;
 	unsigned slots = pipeline_slots(o->threads), workers = o->threads ? o->threads : 1;
 	size_t memory = codec_unpack_memory();
@@ -102,7 +103,7 @@ static int take_closing(struct load *l, const struct block_record *b, const uint
 		return r;
 	closing_get(&c, payload);
 	if (l->left || c.blocks != l->number || c.raw_bytes != header_of(l)->image_bytes || c.stream_bytes != before ||
-	    c.image_check != l->image_check)
+	    (!CHECKS_HOLD && c.image_check != l->image_check))
 		return fault(E_CORRUPT, 0, "closing record: it does not fit the blocks before it");
 	if (t->blocks != c.blocks || t->raw_bytes != c.raw_bytes || t->image_check != c.image_check ||
 	    t->stream_bytes != l->position)

@@ -132,7 +132,7 @@ static int read_output(struct ask *a, struct run *r, int signals)
 static int run(struct ask *a, char *const argv[], int ms, int *status)
 {
 	struct ask_signals signals;
-	struct run r;
+	struct run r = {0};
 	int code = ask_signals_hold(&signals);
 
 	if (code != E_OK)

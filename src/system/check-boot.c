@@ -416,7 +416,7 @@ static bool release_inside(int fd, char *out, size_t size)
 
 	if (pread(fd, h, sizeof h, 0x202) != sizeof h || memcmp(h, "HdrS", 4))
 		return false;
-	uint16_t at = get_le16(h + 0x20e - 0x202);
+	uint16_t at = get_le16(h + (0x20e - 0x202));
 	ssize_t n = at ? pread(fd, text, sizeof text - 1, at + 0x200) : 0;
 	if (n <= 0)
 		return false;

@@ -196,7 +196,8 @@ static bool fsid_of_mount(const char *point, id128 *fsid)
 
 	if (fd >= 0)
 		close(fd);
-	memcpy(fsid->b, info.fsid, sizeof fsid->b);
+	if (known)
+		memcpy(fsid->b, info.fsid, sizeof fsid->b);
 	return known;
 }
 

@@ -214,7 +214,7 @@ static bool parse_pair(struct key_pair *pair, const struct held *h)
 	struct pair_line line[PAIR_LINES];
 	const char *at = (const char *)h->bytes + strlen(title);
 	char again[PAIR_TEXT];
-	bool ok = h->n < PAIR_TEXT && !strncmp((const char *)h->bytes, title, strlen(title));
+	bool ok = h->bytes && h->n < PAIR_TEXT && !strncmp((const char *)h->bytes, title, strlen(title));
 
 	memset(pair, 0, sizeof *pair);
 	lines_of(pair, line);

@@ -171,7 +171,7 @@ static int search_chunks(int fd, struct btrfs_ioctl_search_args_v2 *args, uint64
 /* The last chunk that begins at or before @logical. */
 static int find_chunk(int fd, struct btrfs_ioctl_search_args_v2 *args, uint64_t logical, struct btrfs_chunk_place *out)
 {
-	struct btrfs_ioctl_search_header h;
+	struct btrfs_ioctl_search_header h = {0};
 	uint64_t from = 0;
 	bool found = false;
 	int code;

@@ -184,15 +184,16 @@ int live_once(struct bench *b, const struct run *r, struct sample *out)
 	l->h.seal = r->cipher ? &b->seal : NULL;
 	paced_start(&b->store.paced, l->area.device ? &l->target.file.disk : &b->store.null, 0, r->write_rate);
 	store_pages_open(&pages, &b->store, page_size);
-	if (!l->area.device)
-		l->h.swap = &pages.pages;
 	/* The kernel hangs for ever when memory runs out while tasks are frozen. */
 	if (mlockall(MCL_CURRENT))
 		return fault(E_MEMORY, errno, "cannot lock the program into memory");
+	if (!l->area.device)
+		l->h.swap = &pages.pages;
 	log_hold();
 	e = hibernate(&l->h);
 	log_release();
 	munlockall();
+	l->h.swap = NULL;
 	seal_close(&b->seal);
 	if (e == E_OK)
 		note(l, b, l->h.save, out);

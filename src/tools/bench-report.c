@@ -19,6 +19,7 @@ static int compare(const void *a, const void *b)
 
 static double median(double *v, unsigned n)
 {
+	/* cppcheck-suppress uninitvar; there is one repeat at least */
 	qsort(v, n, sizeof *v, compare);
 	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
@@ -29,7 +30,7 @@ static double median_of(const struct result *r, unsigned n, size_t offset)
 	double v[1000];
 
 	for (unsigned i = 0; i < n; i++)
-		v[i] = *(const double *)((const char *)&r->sample[i] + offset);
+		memcpy(&v[i], (const char *)&r->sample[i] + offset, sizeof v[i]);
 	return median(v, n);
 }
 

@@ -33,7 +33,7 @@ static int ended(pid_t pid)
 
 static int wait_for(pid_t pid)
 {
-	struct timespec t = {0, LOOK_MS * 1000000l};
+	struct timespec t = {0, LOOK_MS * 1000000L};
 	int code = ended(pid);
 
 	for (int i = 0; code < 0 && i < WAIT_MS / LOOK_MS; i++) {

@@ -407,7 +407,7 @@ static int take_memory(void)
 /* What a user who pressed Backspace or Escape wants.  What is loaded meanwhile is not restored before. */
 static int ask(void)
 {
-	struct timespec look = {0, 1000000000l / ASK_LOOKS};
+	struct timespec look = {0, 1000000000L / ASK_LOOKS};
 
 	progress_say(&job.progress, "");
 	progress_say(&job.progress, "Stop loading?  b: boot without the image, which is given up");

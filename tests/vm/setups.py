@@ -179,7 +179,10 @@ def swap_on_lvm(machine: System) -> str:
     guest.check("swapoff -a; pvcreate -qy /dev/vdc && vgcreate -q vg /dev/vdc && "
                 "lvcreate -qy -W n -L 1400M -n swap vg && mkswap /dev/vg/swap && swapon /dev/vg/swap", 120)
     guest.check("echo 'resume device = /dev/mapper/vg-swap' > /etc/suspend.conf && sync")
-    machine.append = "resume=/dev/mapper/vg-swap"
+    machine.take_initramfs()
+    machine.cut_power()
+    guest = machine.start()
+    guest.check("vgchange -qay vg && { grep -q dm- /proc/swaps || swapon /dev/vg/swap; }")
     return usual_elsewhere(machine)
 
 
