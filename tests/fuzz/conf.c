@@ -41,5 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config_default(&c);
 	config_set(&c, "-P", line);
 	fault_clear();
+	config_read_usual(&c, "/proc/self/nowhere");
+	fault_clear();
 	return 0;
 }

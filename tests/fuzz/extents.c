@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The chain of extent pages and the stream laid over it.  The input: a disk, its first 24 bytes what a trailer says. */
+/* The chain of extent pages and the stream laid over it.  The input: 24 bytes that a trailer would say, then a disk. */
 #include "fuzz.h"
 
 #include "base/arena.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { ROUNDS = 64, PIECE = 65536 };
+enum { SAID = 24, ROUNDS = 64, PIECE = 65536 };
 
 static struct arena arena;
 static struct stream_in in;
@@ -32,15 +32,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!arena.base)
 		start();
-	fuzz_disk_open(&d, data, size);
-	t.extents_place = (uint64_t)d.bytes[0] * 4096 % d.disk.size;
-	t.extent_pages = d.bytes[1];
-	t.stream_bytes = get_le64(d.bytes + 8) % (2 * d.disk.size);
-	t.extents_check = get_le64(d.bytes + 16);
+	if (size < SAID)
+		return 0;
+	fuzz_disk_open(&d, data + SAID, size - SAID);
+	t.extents_place = (uint64_t)data[0] * 4096 % d.disk.size;
+	t.extent_pages = data[1];
+	t.stream_bytes = get_le64(data + 8) % (2 * d.disk.size);
+	t.extents_check = get_le64(data + 16);
 	int r = stream_in_start(&in, &d.disk, image, &t, NULL);
 	uint64_t left = t.stream_bytes;
 	for (int i = 0; i < ROUNDS && r == E_OK && left; i++) {
-		uint32_t n = (uint32_t)min_u64(left, 1 + (d.bytes[2] << 8));
+		uint32_t n = (uint32_t)min_u64(left, 1 + (data[2] << 8));
 		r = stream_in_read(&in, out, n);
 		left -= n;
 	}
