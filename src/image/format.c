@@ -403,7 +403,8 @@ int block_record_get(struct block_record *b, const uint8_t in[BLOCK_RECORD], uin
 int block_payload_check(const uint8_t record[BLOCK_RECORD], const uint8_t *payload, uint32_t stored, uint64_t number,
 			id128 image)
 {
-	if (!CHECKS_HOLD && get_le64(record + 16) != record_check(record, payload_hash(payload, stored, number, image), image))
+	if (!CHECKS_HOLD &&
+	    get_le64(record + 16) != record_check(record, payload_hash(payload, stored, number, image), image))
 		return fault(E_CORRUPT, 0, "block %llu: its check does not hold", (unsigned long long)number);
 	return E_OK;
 }
@@ -498,8 +499,9 @@ void state_put(uint8_t out[RECORD_PAGE], const struct state *s, id128 image)
 
 void state_get(struct state *s, const uint8_t in[RECORD_PAGE], id128 image)
 {
-	bool whole = !memcmp(in, state_magic, 8) && !memcmp(in + 8, image.b, 16) &&
-		     (CHECKS_HOLD || get_le64(in + STATE_CHECK_AT) == XXH3_64bits_withSeed(in, STATE_CHECK_AT, id64(image)));
+	bool whole =
+		!memcmp(in, state_magic, 8) && !memcmp(in + 8, image.b, 16) &&
+		(CHECKS_HOLD || get_le64(in + STATE_CHECK_AT) == XXH3_64bits_withSeed(in, STATE_CHECK_AT, id64(image)));
 
 	memset(s, 0, sizeof *s);
 	if (!whole) {

@@ -655,9 +655,10 @@ static void explain(int code)
 	if (code == E_FREEZE)
 		name_unfrozen();
 	if (code == E_IO)
-		log_error("nothing is lost: the machine goes on, without an image; see what the kernel's log says of %s, "
-			  "or name another `resume device'",
-			  job.area.path);
+		log_error(
+			"nothing is lost: the machine goes on, without an image; see what the kernel's log says of %s, "
+			"or name another `resume device'",
+			job.area.path);
 	if (code != E_NOSPACE)
 		return;
 	const struct trailer *t = save_trailer(job.h.save);
@@ -676,8 +677,8 @@ static void say_failure(int code)
 {
 	char what[AREA_PATH + 32];
 
-	snprintf(what, sizeof what, "%s%s%s", job.measure ? "not measured" : "not hibernated",
-		 code == E_IO ? ": " : "", code == E_IO ? job.area.path : "");
+	snprintf(what, sizeof what, "%s%s%s", job.measure ? "not measured" : "not hibernated", code == E_IO ? ": " : "",
+		 code == E_IO ? job.area.path : "");
 	log_fault(code, what);
 }
 

@@ -43,7 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	data += 2 + BLOCK_RECORD;
 	size -= 2 + BLOCK_RECORD;
 	uint32_t raw = (uint32_t)(job.bytes[4] | job.bytes[5] << 8 | job.bytes[6] << 16);
-	if (raw > BLOCK || block_record_get(&job.record, job.bytes, number, raw) != E_OK || job.record.codec == CODEC_CLOSING) {
+	if (raw > BLOCK || block_record_get(&job.record, job.bytes, number, raw) != E_OK ||
+	    job.record.codec == CODEC_CLOSING) {
 		fault_clear();
 		return 0;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* All record pages that stand alone: fixed header, trailer, mutable sector; the mark.  The input: those pages in turn. */
+/* All record pages that stand alone: fixed header, trailer, mutable sector; the mark.  The input: those pages in turn.
+ */
 #include "fuzz.h"
 
 #include "base/error.h"

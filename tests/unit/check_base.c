@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The small things below all others: codes and their sentences, messages, a disk without asynchronous requests. */
+#include "base/disk.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "fakes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- codes ---- */
+
+START_TEST(test_codes)
+{
+	for (int a = E_OK; a <= E_DECLINED; a++) {
+		ck_assert(code_sentence(a)[0]);
+		ck_assert(code_name(a)[0]);
+		ck_assert_msg(!strchr(code_name(a), ' '), "%s", code_name(a));
+	}
+	ck_assert_str_eq(code_name(12345), code_name(E_INTERNAL));
+	ck_assert_str_eq(code_sentence(-1), code_sentence(E_INTERNAL));
+	ck_assert_str_ne(code_name(E_STALE), code_name(E_CORRUPT));
+}
+END_TEST
+
+START_TEST(test_first_fault_stays)
+{
+	fault_clear();
+	ck_assert_int_eq(fault(E_IO, EIO, "the %s", "first"), E_IO);
+	ck_assert_int_eq(fault(E_BUSY, EBUSY, "the second"), E_BUSY);
+	ck_assert_str_eq(fault_text(), "the first: Input/output error");
+	ck_assert_int_eq(fault_errno(), EIO);
+	fault_clear();
+	ck_assert_str_eq(fault_text(), "");
+	/* Cut, never longer than its place. */
+	char many[2000];
+	memset(many, 'x', sizeof many - 1);
+	many[sizeof many - 1] = 0;
+	fault(E_IO, EIO, "%s", many);
+	ck_assert_uint_lt(strlen(fault_text()), 512);
+	fault_clear();
+}
+END_TEST
+
+/* ---- messages ---- */
+
+static int out[2], err[2];
+
+static void catch_messages(void)
+{
+	ck_assert(!pipe2(out, O_NONBLOCK) && !pipe2(err, O_NONBLOCK));
+	ck_assert(dup2(out[1], 1) == 1 && dup2(err[1], 2) == 2);
+	log_open("tester");
+}
+
+static void must_say(int fd, const char *wanted)
+{
+	char text[4096] = "";
+	ssize_t n = read(fd, text, sizeof text - 1);
+
+	if (strcmp(text, wanted))
+		ck_abort_msg("it said '%s' (%zd), not '%s'", text, n, wanted);
+}
+
+START_TEST(test_levels)
+{
+	catch_messages();
+	log_set_level(LOG_LEVEL_ERROR);
+	log_note("a note");
+	log_verbose("more");
+	log_error("an error %d", 1);
+	must_say(out[0], "");
+	must_say(err[0], "tester: an error 1\n");
+	log_set_level(LOG_LEVEL_VERBOSE);
+	log_note("a note");
+	log_verbose("more");
+	must_say(out[0], "tester: a note\n");
+	must_say(err[0], "tester: more\n");
+	log_set_level(LOG_LEVEL_NOTE);
+	log_verbose("more");
+	must_say(err[0], "");
+}
+END_TEST
+
+START_TEST(test_log_fault)
+{
+	char wanted[256];
+
+	catch_messages();
+	fault_clear();
+	ck_assert_int_eq(log_fault(E_IO, "/dev/sda2"), E_IO);
+	snprintf(wanted, sizeof wanted, "tester: /dev/sda2: %s\n", code_sentence(E_IO));
+	must_say(err[0], wanted);
+	fault(E_IO, 0, "byte 7");
+	log_fault(E_IO, "/dev/sda2");
+	snprintf(wanted, sizeof wanted, "tester: /dev/sda2: byte 7 (%s)\n", code_sentence(E_IO));
+	must_say(err[0], wanted);
+	fault_clear();
+}
+END_TEST
+
+/* A reader that does not read costs lines, not the program. */
+START_TEST(test_full_pipe)
+{
+	catch_messages();
+	for (int i = 0; i < 20000; i++)
+		log_note("line %d", i);
+	char first[32] = "";
+	ck_assert_int_gt(read(out[0], first, sizeof first - 1), 0);
+	ck_assert(!strncmp(first, "tester: line 0\n", 15));
+}
+END_TEST
+
+/* ---- a kernel without asynchronous requests ---- */
+
+static struct disk_file disk;
+static uint8_t *page;
+
+static void open_disk(int flags)
+{
+	char path[64];
+	int fd = memfd_create("disk", 0);
+
+	ck_assert(fd >= 0 && !ftruncate(fd, 4 * DISK_UNIT));
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	int other = open(path, flags);
+	ck_assert_int_ge(other, 0);
+	/* No kernel gives a context for no requests at all. */
+	ck_assert_int_eq(disk_file_open(&disk, other, 4 * DISK_UNIT, 0), E_OK);
+	ck_assert(!disk.aio && !disk.disk.queues);
+	page = fake_memory(2 * DISK_UNIT);
+	fault_clear();
+}
+
+START_TEST(test_one_by_one)
+{
+	open_disk(O_RDWR);
+	memset(page, 0x5a, DISK_UNIT);
+	ck_assert_int_eq(disk_write(&disk.disk, page, DISK_UNIT, DISK_UNIT), E_OK);
+	ck_assert_int_eq(disk_sync(&disk.disk), E_OK);
+	ck_assert_int_eq(disk_read(&disk.disk, page + DISK_UNIT, DISK_UNIT, DISK_UNIT), E_OK);
+	ck_assert(!memcmp(page, page + DISK_UNIT, DISK_UNIT));
+	struct disk_io a = {.buf = page, .length = DISK_UNIT},
+		       b = {.buf = page, .length = DISK_UNIT, .offset = DISK_UNIT};
+	struct disk_io *both[] = {&a, &b};
+	ck_assert_int_eq(disk.disk.ops->submit(&disk.disk, both, 2), E_OK);
+	ck_assert(!a.busy && !b.busy && !a.error && !b.error && b.moved == DISK_UNIT);
+	ck_assert_int_eq(disk.disk.ops->reap(&disk.disk, true), E_OK);
+	disk_file_close(&disk);
+	free(page);
+}
+END_TEST
+
+START_TEST(test_one_by_one_fails)
+{
+	open_disk(O_RDONLY);
+	ck_assert_int_eq(disk_read(&disk.disk, page, DISK_UNIT, 8 * DISK_UNIT), E_IO);
+	ck_assert_str_eq(fault_text(), "cannot read 4096 bytes at byte 32768: No data available");
+	fault_clear();
+	ck_assert_int_eq(disk_write(&disk.disk, page, DISK_UNIT, 0), E_IO);
+	ck_assert_str_eq(fault_text(), "cannot write 4096 bytes at byte 0: Bad file descriptor");
+	fault_clear();
+	close(disk.fd);
+	ck_assert_int_eq(disk_sync(&disk.disk), E_IO);
+	disk_file_close(&disk);
+	free(page);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("check_base");
+	TCase *t = tcase_create("base");
+
+	tcase_add_test(t, test_codes);
+	tcase_add_test(t, test_first_fault_stays);
+	tcase_add_test(t, test_levels);
+	tcase_add_test(t, test_log_fault);
+	tcase_add_test(t, test_full_pipe);
+	tcase_add_test(t, test_one_by_one);
+	tcase_add_test(t, test_one_by_one_fails);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
