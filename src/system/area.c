@@ -52,9 +52,11 @@ int swaps_read(const char *path, struct swap_line *out, unsigned max)
 		return -1;
 	while (n < max && getline(&line, &room, f) > 0)
 		n += parse_swap(line, &out[n]);
+	/* Without memory for a line there is no end of the file, and no error of it either. */
+	bool whole = n == max || feof(f);
 	free(line);
 	fclose(f);
-	return (int)n;
+	return whole ? (int)n : -1;
 }
 
 /* What is asked for, before anything is looked up. */
@@ -189,6 +191,9 @@ static int complete_wish(struct wish *w)
 {
 	int n = swaps_read(proc_swaps, w->swaps, SWAPS_MAX), code = E_OK;
 
+	/* An area that is taken for inactive would be switched off in the end. */
+	if (n < 0 && errno != ENOENT)
+		return fault(errno == ENOMEM ? E_MEMORY : E_INTERNAL, errno, "%s cannot be read", proc_swaps);
 	w->swap_count = n > 0 ? (unsigned)n : 0;
 	if (!*w->spec)
 		code = wish_from_cmdline(w);
@@ -473,14 +478,16 @@ int area_find(const char *spec, bool offset_set, uint64_t offset, uint32_t page_
 	return check_file_known(&w, out);
 }
 
-int area_swapon(const struct area *a)
+int area_swapon(const struct area *a, bool *switched)
 {
+	*switched = false;
 	if (!*a->swap_path)
 		return fault(E_DEVICE, 0,
 			     "the swap file at byte %" PRIu64 " of %.200s is in neither /proc/swaps nor "
 			     "/etc/fstab; run swapon on it",
 			     a->start, a->path);
-	if (!swapon(a->swap_path, 0) || errno == EBUSY)
+	*switched = !swapon(a->swap_path, 0);
+	if (*switched || errno == EBUSY)
 		return E_OK;
 	return fault(errno == EPERM ? E_PRIVILEGE : E_DEVICE, errno, "swapon %.200s", a->swap_path);
 }

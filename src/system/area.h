@@ -66,7 +66,8 @@ int area_find(const char *spec, bool offset_set, uint64_t offset, uint32_t page_
  */
 void area_name(const struct area *a, char name[AREA_PATH]);
 
-int area_swapon(const struct area *a);
+/* E_OK too when it is on already, which leaves @switched false: whoever switched it on may switch it off. */
+int area_swapon(const struct area *a, bool *switched);
 int area_swapoff(const struct area *a);
 
 /*

@@ -43,17 +43,23 @@ static void right_line(const struct check_facts *f, struct finding *out)
 		found_cure(out, "write resume=%s (or its UUID=) into the boot loader's entry", f->area->path);
 }
 
+static bool is_file(const char *spec)
+{
+	struct stat st;
+
+	return spec[0] == '/' && !stat(spec, &st) && S_ISREG(st.st_mode);
+}
+
 static void compare(const struct check_facts *f, const char *where, const char *spec, uint64_t offset,
 		    struct finding *out)
 {
 	dev_t device = 0;
-	struct stat st;
 
 	if (f->resolve(spec, &device) != E_OK) {
 		fault_clear();
-		bool file = spec[0] == '/' && !stat(spec, &st) && S_ISREG(st.st_mode);
 		found_fail(out, E_CONF, "%.100s says `%.100s', which is %s", where, spec,
-			   file ? "a file: nothing is mounted yet when resume looks for it" : "no device here");
+			   is_file(spec) ? "a file: nothing is mounted yet when resume looks for it"
+					 : "no device here");
 	} else if (device != f->area->device)
 		found_fail(out, E_CONF, "%.100s says `%.100s', but the image goes to %.100s", where, spec,
 			   f->area->path);
@@ -74,6 +80,9 @@ static void compare_line(const struct check_facts *f, const struct next_line *l,
 	if (b->resume[0]) {
 		snprintf(where, sizeof where, "resume= (%s)", l->source);
 		compare(f, where, b->resume, b->resume_offset_set ? b->resume_offset : f->conf_offset, out);
+	} else if (is_file(f->conf_device)) {
+		/* That row looks whether it is the right one. */
+		found_ok(out, "the initramfs is told where %.200s lies", f->conf_device);
 	} else if (f->conf_device[0]) {
 		snprintf(where, sizeof where, "resume device (%.200s)", f->conf_file);
 		compare(f, where, f->conf_device, b->resume_offset_set ? b->resume_offset : f->conf_offset, out);

@@ -61,12 +61,14 @@ int mounts_each(const char *mountinfo, int (*visit)(void *ctx, const struct moun
 	FILE *f = fopen(mountinfo, "re");
 
 	if (!f)
-		return fault(E_INTERNAL, errno, "%s cannot be read; is /proc mounted?", mountinfo);
+		return fault(errno == ENOMEM ? E_MEMORY : E_INTERNAL, errno, "%s cannot be read; is /proc mounted?",
+			     mountinfo);
 	while (code == E_OK && getline(&line, &room, f) > 0)
 		if (mount_parse(line, &m))
 			code = visit(ctx, &m);
-	if (code == E_OK && ferror(f))
-		code = fault(E_INTERNAL, errno, "%s cannot be read to its end", mountinfo);
+	/* Not only when the file says so: getline() that finds no memory leaves no mark on it. */
+	if (code == E_OK && !feof(f))
+		code = fault(errno == ENOMEM ? E_MEMORY : E_INTERNAL, errno, "%s cannot be read to its end", mountinfo);
 	free(line);
 	fclose(f);
 	return code;

@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -281,11 +282,11 @@ static int switch_on(void)
 {
 	if (job.area.active)
 		return E_OK;
-	int r = area_swapon(&job.area);
+	int r = area_swapon(&job.area, &job.swapped_on);
 	if (r != E_OK)
 		return log_fault(r, "resume device");
-	log_verbose("switched swap on %s on", job.area.swap_path);
-	job.swapped_on = true;
+	if (job.swapped_on)
+		log_verbose("switched swap on %s on", job.area.swap_path);
 	return E_OK;
 }
 
@@ -378,6 +379,23 @@ static int take_memory(void)
 	return E_OK;
 }
 
+/* A limit that somebody left lower would kill the program where it touches its stack. */
+static int allow_stack(void)
+{
+	struct rlimit l;
+	rlim_t least = 4 * STACK_TOUCHED;
+
+	if (getrlimit(RLIMIT_STACK, &l) || l.rlim_cur >= least)
+		return E_OK;
+	l.rlim_cur = least;
+	if (l.rlim_max < least)
+		l.rlim_max = least;
+	if (!setrlimit(RLIMIT_STACK, &l))
+		return E_OK;
+	fault(E_MEMORY, errno, "the stack may not grow to %u KiB; raise `ulimit -s'", (unsigned)(least >> 10));
+	return log_fault(E_MEMORY, "memory");
+}
+
 static void __attribute__((noinline)) touch_stack(void)
 {
 	volatile char deep[STACK_TOUCHED];
@@ -396,6 +414,9 @@ static int lock_process(void)
 			log_verbose("cannot leave the OOM killer's reach");
 		close(fd);
 	}
+	int r = allow_stack();
+	if (r != E_OK)
+		return r;
 	touch_stack();
 	if (mlockall(MCL_CURRENT)) {
 		fault(E_MEMORY, errno, "cannot lock the program into memory");

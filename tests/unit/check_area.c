@@ -754,11 +754,14 @@ START_TEST(test_active_swap_file)
 	check_offset(file, &offset);
 	ck_assert(run(NULL, "rm %s/mnt/gone && sync", dir));
 	ck_assert_int_eq(area_find(file, false, 0, 4096, &a), E_OK);
-	if (area_swapon(&a) != E_OK) {
+	bool switched;
+	if (area_swapon(&a, &switched) != E_OK) {
 		skipped(fault_text());
 		return;
 	}
-	ck_assert_int_eq(area_swapon(&a), E_OK);
+	ck_assert(switched);
+	ck_assert_int_eq(area_swapon(&a, &switched), E_OK);
+	ck_assert(!switched);
 	int found = area_find(loop, true, offset, 4096, &b);
 	fault_clear();
 	int wrong = area_find(loop, true, offset + 1, 4096, &a);

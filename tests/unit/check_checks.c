@@ -817,6 +817,8 @@ START_TEST(test_resume_offset)
 	expect("resume-line", CHECK_OK, E_OK, "names the target", "");
 	facts.conf_device = "/etc/passwd"; /* any file */
 	put_line("ro");
+	expect("resume-line", CHECK_OK, E_OK, "the initramfs is told where /etc/passwd lies", "");
+	put_line("ro resume=/etc/passwd");
 	expect("resume-line", CHECK_FAIL, E_CONF, "nothing is mounted yet", "write resume=/dev/good");
 }
 END_TEST
@@ -891,6 +893,13 @@ START_TEST(test_initramfs_swap_file)
 	expect("initramfs", CHECK_FAIL, E_UNSAFE, "names another resume device or offset", "update-initramfs -u");
 	put_initrd(&older);
 	expect("initramfs", CHECK_WARNING, E_OK, "an older one", "update-initramfs -u");
+	struct ramfs none = {.conf = ""};
+	facts.conf_device = "/etc/passwd"; /* any file */
+	put_initrd(&none);
+	put("/proc/cmdline", "ro\n");
+	expect("initramfs", CHECK_FAIL, E_UNSAFE, "does not learn where /etc/passwd lies", "update-initramfs -u");
+	put("/proc/cmdline", "ro resume=/dev/good resume_offset=256\n");
+	expect("initramfs", CHECK_WARNING, E_OK, "has no copy of", "update-initramfs -u");
 }
 END_TEST
 

@@ -139,7 +139,8 @@ def build(kernel: Kernel, programs: Path, target: Path) -> Path:
             archive.add_program(f"guest/{name}", programs / name)
     archive.add("guest/s2both", stat.S_IFLNK | 0o777, b"s2disk")
     archive.add_program("guest/shim.so", build_shim(target.parent))
-    archive.add_program("guest/vt-hold", build_helper(target.parent, "vt-hold"))
+    for helper in ("vt-hold", "hog"):
+        archive.add_program(f"guest/{helper}", build_helper(target.parent, helper))
     archive.write(target)
     return target
 

@@ -40,6 +40,7 @@ GROUPS = {
     "faults": Setup(),
     "checks": Setup(),
     "memory": Setup(swap=700),
+    "large-swap": Setup(swap=2048),
     "slow": Setup(limit=20_000_000),
     "sealed": Setup(),
     "screen": Setup(limit=20_000_000, screen=True),
@@ -749,7 +750,7 @@ def memory_full(machine: Machine) -> str:
 def timed_cycle(machine: Machine) -> str:
     """A cycle that gives its times; the memory is freed before the proof takes swap off."""
     done = machine.restore(machine.save(timeout=240), timeout=240)
-    machine.live().check("rm -r /run/fill")
+    machine.live().check("rm -rf /run/fill")
     machine.prove()
     return f"saved in {done.save_seconds:.1f} s, loaded in {done.load_seconds:.1f} s"
 
@@ -762,7 +763,7 @@ def swap_smaller_than_memory(machine: Machine) -> str:
                 "iflag=fullblock 2> /dev/null")
     save = machine.save(f"s2disk -r {EXTRA_DEVICE}", where=(machine.extra, 0))
     machine.restore(save, f"resume {EXTRA_DEVICE}")
-    machine.live().check("rm -r /run/fill")
+    machine.live().check("rm -rf /run/fill")
     need(hostdisk.signature(machine.extra) == SWAP, "the signature is left")
     machine.prove()
     return f"{machine.extra.stat().st_size >> 20} MiB of swap"
@@ -787,7 +788,7 @@ def power_cut_while_loading(machine: Machine) -> None:
     save = machine.save()
     cut_while_loading(machine)
     machine.restore(save)
-    machine.live().check("rm -r /run/fill")
+    machine.live().check("rm -rf /run/fill")
     machine.prove()
 
 
@@ -1071,7 +1072,7 @@ def stop_saving(machine: Machine) -> str:
         need(guest.check("cat /proc/swaps").split()[:7] == before.split()[:7], "other swap areas than before")
         usable_after(machine, f"a stop at {percent} %")
         notes.append(f"{percent} %: {done.ended - pressed:.1f} s")
-    machine.live().check("rm -r /run/fill")
+    machine.live().check("rm -rf /run/fill")
     return ", ".join(notes)
 
 
@@ -1163,7 +1164,7 @@ def bar_on_the_screen(machine: Machine) -> str:
     machine.restore(save)
     need("resumed: " in machine.live().console_text(), "the figures are not on the console")
     need(machine.live().check(front) == before, f"the restored system's front is not {before}")
-    machine.live().check("rm -r /run/fill")
+    machine.live().check("rm -rf /run/fill")
     machine.prove()
     return str(picture)
 

@@ -232,7 +232,12 @@ def swap_file_on_btrfs(machine: System) -> str:
                 "btrfs filesystem mkswapfile -s 700m /data/swap && swapon /data/swap && "
                 "echo 'resume device = /data/swap' > /etc/suspend.conf && sync", 180)
     target = dict(line.split(" = ") for line in guest.check("s2disk --print-target").splitlines())
+    guest.check("swapoff /data/swap; sync")
+    # logind finds no swap file on btrfs by itself; told on the command line, it takes it.
     machine.append = f"resume={target['resume device']} resume_offset={target['resume offset']}"
+    machine.cut_power()
+    machine.start()
+    machine.live().check("mkdir -p /data && mount /dev/vdc /data && swapoff -a && swapon /data/swap")
     machine.cycle(where=(machine.extra, int(target["resume offset"])))
     machine.hooks_noted("hibernate")
     return str(target)

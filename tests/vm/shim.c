@@ -9,7 +9,7 @@
  *   GET_IMAGE_SIZE PLATFORM_SUPPORT POWER_OFF PREF_IMAGE_SIZE AVAIL_SWAP_SIZE ALLOC_SWAP_PAGE
  *   SNAPREAD (read or readv of /dev/snapshot)   SNAPWRITE (write or writev to it)
  *   READ WRITE (block devices; an asynchronous batch is one WRITE)   SYNC (fsync, fdatasync)
- *   REBOOT
+ *   REBOOT   ALLOC (malloc and its kin)   MMAP
  *
  *   SHIM_FAIL=NAME:N:ERROR    the Nth call of NAME fails with ERROR (ENOMEM, EIO, ... or a number);
  *                             N may be "*": every call
@@ -83,6 +83,8 @@ enum call {
 	WRITE,
 	SYNC,
 	REBOOT,
+	ALLOC,
+	MMAP,
 	CALLS
 };
 
@@ -110,6 +112,8 @@ static const struct {
 	[WRITE] = {"WRITE", 0},
 	[SYNC] = {"SYNC", 0},
 	[REBOOT] = {"REBOOT", 0},
+	[ALLOC] = {"ALLOC", 0},
+	[MMAP] = {"MMAP", 0},
 };
 
 static const struct {
@@ -437,30 +441,40 @@ static void *early_memory(size_t size)
 void *malloc(size_t size)
 {
 	trapped_call("malloc");
+	if (libc.malloc && refused(ALLOC))
+		return NULL;
 	return libc.malloc ? libc.malloc(size) : early_memory(size);
 }
 
 void *calloc(size_t count, size_t size)
 {
 	trapped_call("calloc");
+	if (libc.calloc && refused(ALLOC))
+		return NULL;
 	return libc.calloc ? libc.calloc(count, size) : early_memory(count * size);
 }
 
 void *realloc(void *old, size_t size)
 {
 	trapped_call("realloc");
+	if (libc.realloc && refused(ALLOC))
+		return NULL;
 	return libc.realloc ? libc.realloc(old, size) : early_memory(size);
 }
 
 void *aligned_alloc(size_t alignment, size_t size)
 {
 	trapped_call("aligned_alloc");
+	if (refused(ALLOC))
+		return NULL;
 	return libc.aligned_alloc(alignment, size);
 }
 
 int posix_memalign(void **place, size_t alignment, size_t size)
 {
 	trapped_call("posix_memalign");
+	if (refused(ALLOC))
+		return ENOMEM;
 	*place = libc.aligned_alloc(alignment, size);
 	return *place ? 0 : ENOMEM;
 }
@@ -476,6 +490,8 @@ void free(void *place)
 void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
 {
 	trapped_system_call("mmap");
+	if (refused(MMAP))
+		return MAP_FAILED;
 	return (void *)call6(SYS_mmap, (long)address, (long)size, protection, flags, fd, offset);
 }
 
