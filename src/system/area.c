@@ -19,7 +19,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-enum { SWAPS_MAX = 64, SIGNATURE = 10, UNIT = 4096 };
+enum { SIGNATURE = 10, UNIT = 4096 };
 
 static const char proc_swaps[] = "/proc/swaps";
 

@@ -23,6 +23,8 @@ int area_resolve(const char *spec, char path[AREA_PATH]);
 int area_wait(const char *spec, unsigned seconds, char path[AREA_PATH]);
 
 /* One line of /proc/swaps. */
+enum { SWAPS_MAX = 64 }; /* as many as any kernel has */
+
 struct swap_line {
 	char path[AREA_PATH]; /* unescaped (\040) */
 	bool is_file;	      /* a swap file rather than a device */

@@ -17,9 +17,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
-
-enum { SWAPS_MAX = 64 };
-
 /* ---- active swap ---- */
 
 static unsigned swaps(const struct check_facts *f, struct swap_line *out)

@@ -6,7 +6,9 @@
 #include "system/machine.h"
 #include "system/mounts.h"
 
+#include <dirent.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -162,21 +164,69 @@ void check_sealing(const struct check_facts *f, struct finding *out)
 
 /* ---- systemd ---- */
 
+/* Whether a drop-in of logind's takes its own look at the memory off. */
+static bool logind_bypassed(const struct check_facts *f)
+{
+	static const char folder[] = "/etc/systemd/system/systemd-logind.service.d";
+	char path[PATH_MAX], text[4096];
+	DIR *d = root_path(f, path, "%s", folder) ? opendir(path) : NULL;
+	bool found = false;
+
+	for (struct dirent *e; d && !found && (e = readdir(d));)
+		found = e->d_name[0] != '.' && root_text(f, text, sizeof text, "%s/%s", folder, e->d_name) > 0 &&
+			strstr(text, "SYSTEMD_BYPASS_HIBERNATION_MEMORY_CHECK=1");
+	if (d)
+		closedir(d);
+	return found;
+}
+
+/* The most that is free in one area, zram left out, in bytes; @any: there is one. */
+static uint64_t most_free(const struct check_facts *f, bool *any)
+{
+	struct swap_line s[SWAPS_MAX];
+	char path[PATH_MAX];
+	int n = root_path(f, path, "/proc/swaps") ? swaps_read(path, s, SWAPS_MAX) : 0;
+	uint64_t most = 0;
+
+	*any = false;
+	for (int i = 0; i < n; i++) {
+		if (!strncmp(s[i].path, "/dev/zram", 9))
+			continue;
+		*any = true;
+		if (s[i].size_kib - s[i].used_kib > most)
+			most = s[i].size_kib - s[i].used_kib;
+	}
+	return most << 10;
+}
+
+static void cure_logind(struct finding *out, const char *first)
+{
+	found_cure(out,
+		   "%s, or write Environment=SYSTEMD_BYPASS_HIBERNATION_MEMORY_CHECK=1 into [Service] of "
+		   "/etc/systemd/system/systemd-logind.service.d/dormouse.conf; s2disk itself does not ask logind",
+		   first);
+}
+
+/* What logind (systemd 252) looks at before it lets `systemctl hibernate' begin. */
 void check_systemd(const struct check_facts *f, struct finding *out)
 {
-	char line[8192];
+	uint64_t used = meminfo(f, "Active(anon)");
+	bool any;
+	uint64_t most = most_free(f, &any);
 
-	if (!root_has(f, "/run/systemd/system")) {
+	if (!root_has(f, "/run/systemd/system"))
 		found_ok(out, "systemd is not in charge");
-		return;
-	}
-	root_text(f, line, sizeof line, "/proc/cmdline");
-	if (strstr(line, "resume="))
-		found_ok(out, "`systemctl hibernate' has resume= to go by");
-	else if (root_has(f, "/sys/firmware/efi/efivars"))
-		found_ok(out, "without resume= `systemctl hibernate' leaves the place in the EFI variable "
-			      "HibernateLocation; s2disk needs neither");
-	else
-		found_ok(out, "without resume= on the kernel command line logind says that it cannot hibernate; s2disk "
-			      "does not ask it");
+	else if (logind_bypassed(f))
+		found_ok(out, "logind is told not to look at swap and memory before `systemctl hibernate'");
+	else if (!any) {
+		found_warning(out, "logind sees no active swap area, and `systemctl hibernate' will refuse");
+		cure_logind(out, "activate it in /etc/fstab");
+	} else if (used >= most / 100 * 98) {
+		found_warning(out,
+			      "logind holds that %" PRIu64 " MiB in use do not fit into %" PRIu64
+			      " MiB of swap, and `systemctl hibernate' will refuse",
+			      used >> 20, most >> 20);
+		cure_logind(out, "make the swap area larger");
+	} else
+		found_ok(out, "logind will find that `systemctl hibernate' can be done");
 }

@@ -100,7 +100,7 @@ static int set_key(struct config *c, const char *key, const char *value)
 	return config_set(c, "command line", line);
 }
 
-enum { O_CHECK = 256, O_JSON, O_FORCE, O_PRINT_TARGET };
+enum { O_CHECK = 256, O_JSON, O_FORCE, O_PRINT_TARGET, O_S2RAM };
 
 static const struct option options[] = {
 	{"check", no_argument, NULL, O_CHECK},
@@ -117,6 +117,13 @@ static const struct option options[] = {
 	{"measure", optional_argument, NULL, 'm'},
 	{"verbose", no_argument, NULL, 'v'},
 	{"quiet", no_argument, NULL, 'q'},
+	/* uswsusp's, which pm-utils passes on: what a graphics card needs is left to the kernel. */
+	{"vbe_save", no_argument, NULL, O_S2RAM},
+	{"vbe_post", no_argument, NULL, O_S2RAM},
+	{"vbe_mode", no_argument, NULL, O_S2RAM},
+	{"radeontool", no_argument, NULL, O_S2RAM},
+	{"pci_save", no_argument, NULL, O_S2RAM},
+	{"acpi_sleep", required_argument, NULL, O_S2RAM},
 	{NULL, 0, NULL, 0},
 };
 static const char short_options[] = "hVf:r:o:s:P:vq";

@@ -397,7 +397,7 @@ static const struct row {
 	 E_OK, "has to come down to 60 %", "compressor = zstd"},
 	{"gpu", "/proc/driver/nvidia/version", "NVRM version\n", CHECK_WARNING, E_OK, "would lose",
 	 "NVreg_PreserveVideoMemoryAllocations=1"},
-	{"systemd", "/run/systemd/system/x", "", CHECK_OK, E_OK, "resume= to go by", ""},
+	{"systemd", "/run/systemd/system/x", "", CHECK_OK, E_OK, "can be done", ""},
 	{"network", "/proc/self/mountinfo",
 	 "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 22 0:40 / /home rw - nfs4 server:/home rw\n", CHECK_WARNING, E_OK,
 	 "/home (nfs4 from server:/home)", "umount /home"},
@@ -780,6 +780,24 @@ static void put_line(const char *options)
 	put("/boot/grub/grub.cfg", menu);
 }
 
+START_TEST(test_logind)
+{
+	put("/run/systemd/system/x", "");
+	put("/proc/swaps", "Filename Type Size Used Priority\n/dev/zram0 partition 8000000 0 100\n");
+	expect("systemd", CHECK_WARNING, E_OK, "no active swap area", "activate it in /etc/fstab");
+	put("/proc/meminfo", "MemTotal: 4000000 kB\nActive(anon): 985000 kB\n");
+	put("/proc/swaps", "Filename Type Size Used Priority\n/dev/good partition 1200000 200000 -2\n");
+	expect("systemd", CHECK_WARNING, E_OK, "961 MiB in use do not fit into 976 MiB",
+	       "BYPASS_HIBERNATION_MEMORY_CHECK=1");
+	put("/proc/meminfo", "MemTotal: 4000000 kB\nActive(anon): 970000 kB\n");
+	expect("systemd", CHECK_OK, E_OK, "can be done", "");
+	put("/proc/meminfo", "MemTotal: 4000000 kB\nActive(anon): 2000000 kB\n");
+	put("/etc/systemd/system/systemd-logind.service.d/my.conf",
+	    "[Service]\nEnvironment=SYSTEMD_BYPASS_HIBERNATION_MEMORY_CHECK=1\n");
+	expect("systemd", CHECK_OK, E_OK, "told not to look", "");
+}
+END_TEST
+
 START_TEST(test_resume_line)
 {
 	put_line("ro resume=/dev/other");
@@ -1083,6 +1101,7 @@ int main(void)
 	tcase_add_test(t, test_grub_saved);
 	tcase_add_test(t, test_loader_entries);
 	tcase_add_test(t, test_resume_line);
+	tcase_add_test(t, test_logind);
 	tcase_add_test(t, test_resume_offset);
 	tcase_add_test(t, test_this_boot_without_resume);
 	tcase_add_loop_test(t, test_initramfs, 0, COUNT(ramfs));
