@@ -41,6 +41,7 @@ class Disk:
 
     path: Path
     limit: int = 0            # bytes a second, reads and writes together; 0: none
+    limits: tuple[int, int] | None = None   # of writes and of reads, in its place
     cache: str = "unsafe"
     late: bool = False        # not there before Guest.attach
     server: FaultyDisk | None = None   # who serves the file; without, QEMU does
@@ -58,6 +59,8 @@ class Disk:
             return f"driver=raw,file.driver=nbd,file.server.type=fd,file.server.str={served[number].fileno()}," \
                    f"if=none,id=disk{number},cache=writeback"
         text = f"file={self.path},format=raw,if=none,id=disk{number},cache={self.cache}"
+        if self.limits:
+            return f"{text},throttling.bps-write={self.limits[0]},throttling.bps-read={self.limits[1]}"
         return text + (f",throttling.bps-total={self.limit}" if self.limit else "")
 
 

@@ -20,8 +20,8 @@ from kernel import Kernel
 
 HERE = Path(__file__).resolve().parent
 BOOT_MODULES = ["virtio_pci", "virtio_blk", "ext4", "crc32c_generic", "loop", "dm_mod"]
-# For scenarios to load (6.1 lacks what zram needs).
-SPARE_MODULES = {"spare": ["zram"], "ext4": [], "xfs": ["xfs"], "btrfs": ["btrfs"]}
+# For scenarios to load. Of those who keep swap in memory, 6.12 has no z3fold any more.
+SPARE_MODULES = {"spare": ["zram"], "pools": ["zram", "zsmalloc", "z3fold", "zstd"], "ext4": [], "xfs": ["xfs"], "btrfs": ["btrfs"]}
 PROGRAMS = ["s2disk", "resume", "s2image", "swap-offset", "s2bench", "suspend-keygen"]
 APPLETS = ["dd", "insmod", "mkfifo", "mkswap", "mount", "poweroff", "setsid", "sha256sum", "sh", "stty",
            "swapoff", "swapon", "timeout", "umount", "usleep", "xxd"]
@@ -120,8 +120,8 @@ def build_helper(folder: Path, name: str) -> Path:
     return target
 
 
-def build(kernel: Kernel, programs: Path, target: Path) -> Path:
-    """Make the archive for `kernel` with the programs found in the folder `programs`."""
+def build(kernel: Kernel, programs: Path, target: Path, more: tuple[Path, ...] = ()) -> Path:
+    """Make the archive for `kernel` with the programs found in the folder `programs`, and `more` of the host's."""
     busybox = find_busybox()
     if busybox is None:
         raise FileNotFoundError("no busybox with all its parts")
@@ -137,6 +137,8 @@ def build(kernel: Kernel, programs: Path, target: Path) -> Path:
     for name in PROGRAMS:
         if (programs / name).exists():
             archive.add_program(f"guest/{name}", programs / name)
+    for program in more:
+        archive.add_program(f"guest/{program.name}", program)
     archive.add("guest/s2both", stat.S_IFLNK | 0o777, b"s2disk")
     archive.add_program("guest/shim.so", build_shim(target.parent))
     for helper in ("vt-hold", "hog"):

@@ -22,8 +22,8 @@ SERIES = ("6.1", "6.12")
 
 # What a guest may load lies below these folders of lib/modules/RELEASE/kernel.
 KEPT = ("arch/x86/crypto/", "crypto/", "drivers/block/", "drivers/md/", "drivers/virtio/",
-        "fs/ext4/", "fs/jbd2/", "fs/mbcache", "fs/xfs/", "fs/btrfs/", "lib/")
-STAMP = ".complete-2"   # another number whenever KEPT changes
+        "fs/ext4/", "fs/jbd2/", "fs/mbcache", "fs/xfs/", "fs/btrfs/", "lib/", "mm/")
+STAMP = ".complete-3"   # another number whenever KEPT changes
 
 
 class NoKernel(Exception):

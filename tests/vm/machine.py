@@ -46,8 +46,10 @@ class Setup:
     memory: int = 448         # MiB
     swap: int = 1024          # MiB
     limit: int = 0            # bytes a second of the swap disk
+    limits: tuple[int, int] | None = None   # bytes a second to write and to read, of the swap and the extra disk
     screen: bool = False
     file_system: str = "ext4"
+    extra: int = 64           # MiB, the extra disk
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Machine:
         self.folder.mkdir(parents=True, exist_ok=True)
         hostdisk.make_swap(self.swap, self.setup.swap)
         hostdisk.make_file_system(self.fs, self.setup.file_system)
-        hostdisk.make_swap(self.extra, 64)
+        hostdisk.make_swap(self.extra, self.setup.extra)
 
     def cut_power(self) -> None:
         """End the running guest at once."""
@@ -117,7 +119,9 @@ class Machine:
             self.renew()
         path = swap or self.swap
         self.server = FaultyDisk(path) if self.served else None
-        disks = (Disk(path, self.setup.limit, server=self.server), Disk(self.fs), Disk(self.extra))
+        limits = self.setup.limits
+        disks = (Disk(path, self.setup.limit, limits, server=self.server), Disk(self.fs),
+                 Disk(self.extra, limits=limits))
         self.boots += 1
         self.guest = Guest(Shape(memory or self.setup.memory, self.setup.cpus, disks, self.setup.screen),
                            self.kernel.image, self.initramfs, self.logs / f"boot-{self.boots:02}",
