@@ -23,7 +23,7 @@ BOOT_MODULES = ["virtio_pci", "virtio_blk", "ext4", "crc32c_generic", "loop", "d
 # For scenarios to load. Of those who keep swap in memory, 6.12 has no z3fold any more.
 SPARE_MODULES = {"spare": ["zram"], "pools": ["zram", "zsmalloc", "z3fold", "zstd"], "ext4": [], "xfs": ["xfs"], "btrfs": ["btrfs"]}
 PROGRAMS = ["s2disk", "resume", "s2image", "swap-offset", "s2bench", "suspend-keygen"]
-APPLETS = ["dd", "insmod", "mkfifo", "mkswap", "mount", "poweroff", "setsid", "sha256sum", "sh", "stty",
+APPLETS = ["dd", "insmod", "mkfifo", "mkswap", "mount", "pidof", "poweroff", "setsid", "sha256sum", "sh", "stty",
            "swapoff", "swapon", "timeout", "umount", "usleep", "xxd"]
 FOLDERS = ["bin", "dev", "etc", "guest", "lib", "lib/modules", "lib64", "mnt", "proc", "run", "sbin",
            "sys", "tmp"]

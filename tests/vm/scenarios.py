@@ -47,6 +47,8 @@ GROUPS = {
     "ram": Setup(),
     "cuts": Setup(memory=320),
     "bad-disk": Setup(),
+    "endurance": Setup(),
+    "swaps": Setup(extra=256),
     "stale-ext4": Setup(),
     "stale-xfs": Setup(file_system="xfs"),
     "stale-btrfs": Setup(file_system="btrfs"),
