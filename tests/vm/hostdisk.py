@@ -87,6 +87,12 @@ def fsck(path: Path, kind: str = "ext4") -> str:
     return "" if done.returncode == 0 else done.stdout.strip()
 
 
+def file_of(path: Path, name: str) -> bytes:
+    """A file's content, from an ext4 file system that nobody has mounted."""
+    return subprocess.run([tool("debugfs"), "-R", f"cat {name}", str(path)], check=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL).stdout
+
+
 def copy(source: Path, target: Path) -> None:
     """Copy a disk image; holes stay holes."""
     subprocess.run(["cp", "--sparse=always", "--reflink=auto", str(source), str(target)], check=True)

@@ -18,6 +18,8 @@
  *   SHIM_STAY=1               never switch off or reboot: both fail with EBUSY
  *   SHIM_TRAP=1               while frozen, report allocating and opening (see below)
  *   SHIM_SECCOMP=1            the same one floor down, by system call
+ *   SHIM_RELEASE=NAME         the running kernel calls itself so
+ *   SHIM_MACHINE=NAME         and this machine so
  *   SHIM_LOG=FILE             at exit, write the counts there, "NAME COUNT" a line
  *
  * While tasks are frozen a program must not allocate and must not open files. SHIM_TRAP sees the
@@ -58,6 +60,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
+#include <sys/utsname.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -611,6 +614,27 @@ static void install_filter(void)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
 		report("cannot install", "the filter");
+}
+
+/* ---- what the kernel calls itself ---- */
+
+static void call_it(char *field, size_t size, const char *variable)
+{
+	const char *name = getenv(variable);
+
+	if (name)
+		snprintf(field, size, "%s", name);
+}
+
+int uname(struct utsname *u)
+{
+	long result = bare(SYS_uname, (long)u, 0, 0, 0, 0, 0);
+
+	if (result == 0) {
+		call_it(u->release, sizeof u->release, "SHIM_RELEASE");
+		call_it(u->machine, sizeof u->machine, "SHIM_MACHINE");
+	}
+	return (int)result;
 }
 
 /* ---- begin and end ---- */

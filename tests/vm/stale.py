@@ -6,7 +6,8 @@ from __future__ import annotations
 import hostdisk
 from hostdisk import IMAGE
 from machine import RESUME, SWAP_DEVICE, Machine, need
-from scenarios import NORESUME, NO_IMAGE, STALE, frozen_image, goes_on, says, scenario
+from scenarios import (NORESUME, NO_IMAGE, OTHER_MACHINE, OTHER_SYSTEM, SHIM, STALE, frozen_image, goes_on, says,
+                       scenario)
 
 # What a boot in between does, and whether it ever saw the image.
 WAYS = {
@@ -85,3 +86,36 @@ def stale_xfs(machine: Machine) -> str:
 def stale_btrfs(machine: Machine) -> str:
     """btrfs was used after the save, in five ways."""
     return each_way(machine)
+
+
+@scenario("images")
+def image_other_kernel(machine: Machine) -> None:
+    """Another kernel, or another kind of processor, than the image's: refused, and both are named."""
+    for variable, other in (("SHIM_RELEASE", "9.9.9-other"), ("SHIM_MACHINE", "riscv64")):
+        frozen_image(machine)
+        guest = machine.boot()
+        real = guest.check("uname -r" if variable == "SHIM_RELEASE" else "uname -m")
+        done = machine.refuse(f"{variable}={other} {SHIM} /guest/{RESUME}", OTHER_MACHINE)
+        says(done.text, other, real)
+        goes_on(machine)
+
+
+@scenario("images")
+def image_other_installation(machine: Machine) -> None:
+    """Two installations share a swap area: the other one's image is named and left alone, and its owner resumes it."""
+    name = "tr -d - < /proc/sys/kernel/random/uuid > /etc/dormouse.id"
+    machine.renew()
+    guest = machine.live()
+    guest.check(f"{name} && cp /etc/dormouse.id /mnt/id && sync")
+    save = machine.save()
+    before = hostdisk.digest(machine.swap)
+    guest = machine.boot()
+    guest.check(name)
+    says(machine.refuse(RESUME, OTHER_SYSTEM).text, "another installation", "left")
+    guest.check(f"! swapon {SWAP_DEVICE}")
+    machine.cut_power()
+    need(hostdisk.digest(machine.swap) == before, "the other one's image was written to")
+    # the owner's initramfs knows its id without mounting anything
+    owner = hostdisk.file_of(machine.fs, "/id").decode().strip()
+    machine.restore(save, f"echo {owner} > /etc/dormouse.id; {RESUME}")
+    machine.prove()
