@@ -232,6 +232,7 @@ def swap_file_on_btrfs(machine: System) -> str:
                 "btrfs filesystem mkswapfile -s 700m /data/swap && swapon /data/swap && "
                 "echo 'resume device = /data/swap' > /etc/suspend.conf && sync", 180)
     target = dict(line.split(" = ") for line in guest.check("s2disk --print-target").splitlines())
+    machine.take_initramfs()
     guest.check("swapoff /data/swap; sync")
     # logind finds no swap file on btrfs by itself; told on the command line, it takes it.
     machine.append = f"resume={target['resume device']} resume_offset={target['resume offset']}"
