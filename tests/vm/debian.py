@@ -21,7 +21,7 @@ import kernel
 RELEASE = "bookworm"
 PACKAGES = ("systemd-sysv", "udev", "dbus", "kmod", "busybox-static", "procps", "util-linux", "initramfs-tools",
             "linux-image-amd64", "dracut-core", "cryptsetup-initramfs", "lvm2", "pm-utils", "btrfs-progs",
-            "bash-completion", "kbd", "usr-is-merged", "liblzo2-2", "liblz4-1", "libzstd1", "libxxhash0", "libgcrypt20", "libblkid1")
+            "bash-completion", "kbd", "liblzo2-2", "liblz4-1", "libzstd1", "libxxhash0", "libgcrypt20", "libblkid1")
 # For a boot with a splash screen: plymouth, a theme that shows messages, and the emulated card's driver.
 SPLASH = ("plymouth", "plymouth-themes", "plymouth-label", "fonts-dejavu-core")
 SPLASH_DRIVERS = ("tiny/bochs", "drm", "drm_kms_helper", "drm_vram_helper", "drm_ttm_helper", "ttm/ttm")
