@@ -302,8 +302,7 @@ int ioctl(int fd, unsigned long request, ...)
 		return (int)call6(SYS_ioctl, fd, (long)request, argument, 0, 0, 0);
 	if (refused(call))
 		return -1;
-	if (call == FREEZE && trap && own_threads() > 1)
-		note_trapped("a thread made before");
+	bool crowd = call == FREEZE && trap && own_threads() > 1;
 	result = call6(SYS_ioctl, fd, (long)request, argument, 0, 0, 0);
 	if (result != 0)
 		return (int)result;
@@ -311,6 +310,8 @@ int ioctl(int fd, unsigned long request, ...)
 		if (want_seccomp)
 			install_filter();
 		atomic_store(&frozen, true);
+		if (crowd)
+			note_trapped("a thread made before");
 	} else if (call == UNFREEZE) {
 		atomic_store(&frozen, false);
 		atomic_store(&restored, false);
