@@ -64,6 +64,7 @@ static struct job {
 } job;
 
 static const char mem_sleep_path[] = "/sys/power/mem_sleep";
+static const char zswap_path[] = "/sys/module/zswap/parameters/enabled";
 
 static void usage(FILE *to)
 {
@@ -676,6 +677,23 @@ static void remember_result(void)
 		past_write("", &p);
 }
 
+/* Memory is short where half of it cannot be emptied; what was swapped out into it is a part of that. */
+static void explain_memory(void)
+{
+	char text[4096], *zram = NULL;
+
+	if (file_read_text("/proc/swaps", text, sizeof text) > 0)
+		zram = strstr(text, "/dev/zram");
+	if (zram) {
+		zram[strcspn(zram, " \t\n")] = '\0';
+		log_error("%s keeps in memory what is swapped out: `swapoff %s' before moves it to %s", zram, zram,
+			  job.area.path);
+	}
+	if (file_read_text(zswap_path, text, sizeof text) > 0 && text[0] == 'Y')
+		log_error("zswap keeps in memory what is swapped out: with `echo N > %s' before it goes to %s",
+			  zswap_path, job.area.path);
+}
+
 static void explain(int code)
 {
 	uint64_t need = 0;
@@ -687,6 +705,8 @@ static void explain(int code)
 			"nothing is lost: the machine goes on, without an image; see what the kernel's log says of %s, "
 			"or name another `resume device'",
 			job.area.path);
+	if (code == E_MEMORY)
+		explain_memory();
 	if (code != E_NOSPACE)
 		return;
 	const struct trailer *t = save_trailer(job.h.save);

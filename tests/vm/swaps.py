@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from guest import Guest
 from machine import EXTRA_DEVICE, RESUME, SWAP_DEVICE, Machine, need
-from scenarios import scenario
+from scenarios import MEMORY, scenario
 
 ZSWAP = "/sys/module/zswap/parameters"
 ZRAM = "/sys/block/zram0"
@@ -82,3 +82,26 @@ def zram_written_back(machine: Machine) -> str:
     guest.check(f"rm -r /run/fill && echo 1 > {ZRAM}/reset")
     machine.prove()
     return f"{behind >> 8} MiB behind zram"
+
+
+@scenario("swaps", long=True)
+def zram_of_noise(machine: Machine) -> str:
+    """zram holds what does not shrink, so that half of the memory cannot be emptied: s2disk says what helps, it does."""
+    machine.renew()
+    guest = machine.live()
+    guest.check(f"swapoff {SWAP_DEVICE}; modules_load pools; echo lzo > {ZRAM}/comp_algorithm && "
+                f"echo 512M > {ZRAM}/disksize && mkswap /dev/zram0 > /dev/null && "
+                "{ swapon -p 100 /dev/zram0 2> /dev/null || swapon /dev/zram0; } && "
+                f"swapon {SWAP_DEVICE} && fill 240 random", 240)
+    noise = "sha256sum /run/fill/240.noise"
+    before = guest.check(noise, 120)
+    done = machine.refuse(f"s2disk -r {SWAP_DEVICE}", MEMORY, 240)
+    need("swapoff /dev/zram0" in done.text, f"no advice: {done.text}")
+    guest.check("state_check", 120)
+    guest.check("swapoff /dev/zram0", 240)
+    machine.restore(machine.save(timeout=240))
+    guest = machine.live()
+    need(guest.check(noise, 120) == before, "what was swapped out is damaged")
+    guest.check(f"rm -r /run/fill && echo 1 > {ZRAM}/reset")
+    machine.prove()
+    return done.text.splitlines()[-1]
