@@ -21,7 +21,7 @@ static void be_quiet(void)
 	done = 1;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(conf)
 {
 	struct config c;
 	char path[32], line[512];

@@ -23,7 +23,7 @@ static void start(void)
 	stream_in_carve(&in, &arena, 4096);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(extents)
 {
 	static uint8_t out[PIECE];
 	static const id128 image;

@@ -19,7 +19,7 @@ static int read_bytes(const struct fs_reader *r, void *buf, size_t len, uint64_t
 	return E_OK;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(filesystem)
 {
 	static const char *const types[] = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "vfat", "zonefs"};
 	struct fingerprint f = {0};

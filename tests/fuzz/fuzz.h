@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What the fuzz targets share.  Each file named after a target defines
- * LLVMFuzzerTestOneInput(); libFuzzer's main or replay.c's calls it.  They are
- * linked with a build of src in which integrity checks hold whatever is read
+ * What the fuzz targets share.  Each file named after a target defines one with
+ * FUZZ_TARGET(): libFuzzer's entry, or one of several in replay.c's program.
+ * They are linked with a build of src in which integrity checks hold whatever is read
  * (FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION): no fuzzer gets behind a hash.
  */
 #ifndef DORMOUSE_TESTS_FUZZ_H
@@ -13,7 +13,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#ifdef FUZZ_REPLAY
+#define FUZZ_TARGET(name) int fuzz_##name(const uint8_t *data, size_t size)
+FUZZ_TARGET(header);
+FUZZ_TARGET(extents);
+FUZZ_TARGET(block);
+FUZZ_TARGET(conf);
+FUZZ_TARGET(key);
+FUZZ_TARGET(image);
+FUZZ_TARGET(filesystem);
+#else
+#define FUZZ_TARGET(name) int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET();
+#endif
 
 /* A disk in memory that may be written to; reads beyond its end fail. */
 struct fuzz_disk {

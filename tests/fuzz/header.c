@@ -39,7 +39,7 @@ static void try_mark(const uint8_t *data, size_t size)
 	fuzz_disk_close(&d);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(header)
 {
 	uint64_t device = 1ull << 40;
 	struct header h;

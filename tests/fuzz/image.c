@@ -48,7 +48,7 @@ static int load(void)
 	return r;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(image)
 {
 	struct fuzz_disk d;
 

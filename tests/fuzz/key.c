@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+FUZZ_TARGET(key)
 {
 	struct key_pair pair;
 	char path[32];

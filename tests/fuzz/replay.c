@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Gives files, or all files of folders, to a fuzz target, without libFuzzer: any compiler will do. */
+/*
+ * Gives files, or all files of folders, to fuzz targets, without libFuzzer: any
+ * compiler will do.  usage: replay [TARGET FILE...]; alone, every target gets
+ * its corpus in $SRCDIR.
+ */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -8,9 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-enum { MOST = 16 << 20 };
+enum { MOST = 16 << 20, SECONDS_MOST = 30 /* for one input, under any sanitizer on a busy machine */ };
 
+static const struct target {
+	const char *name;
+	int (*run)(const uint8_t *data, size_t size);
+} targets[] = {
+	{"header", fuzz_header}, {"extents", fuzz_extents}, {"block", fuzz_block},	     {"conf", fuzz_conf},
+	{"key", fuzz_key},	 {"image", fuzz_image},	    {"filesystem", fuzz_filesystem},
+};
+
+static const struct target *target;
 static unsigned long tried;
 
 static int give_file(const char *path)
@@ -31,7 +45,9 @@ static int give_file(const char *path)
 	uint8_t *exact = malloc(n ? n : 1);
 	memcpy(exact, data, n);
 	free(data);
-	LLVMFuzzerTestOneInput(exact, n);
+	alarm(SECONDS_MOST);
+	target->run(exact, n);
+	alarm(0);
 	free(exact);
 	tried++;
 	return 0;
@@ -57,18 +73,41 @@ static int give_folder(const char *path)
 	return failed;
 }
 
+static int give(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st)) {
+		perror(path);
+		return 1;
+	}
+	return S_ISDIR(st.st_mode) ? give_folder(path) : give_file(path);
+}
+
+/* An empty corpus is a failure: it was not found where it should be. */
+static int give_corpus(void)
+{
+	const char *source = getenv("SRCDIR");
+	char path[PATH_MAX];
+	unsigned long before = tried;
+
+	snprintf(path, sizeof path, "%s/tests/fuzz/corpus/%s", source ? source : ".", target->name);
+	int failed = give(path);
+	fprintf(stderr, "%s: %lu inputs\n", target->name, tried - before);
+	return failed || tried == before;
+}
+
 int main(int argc, char **argv)
 {
 	int failed = 0;
 
-	for (int i = 1; i < argc; i++) {
-		struct stat st;
-
-		if (stat(argv[i], &st)) {
-			perror(argv[i]);
-			return 1;
-		}
-		failed |= S_ISDIR(st.st_mode) ? give_folder(argv[i]) : give_file(argv[i]);
+	for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+		target = &targets[i];
+		if (argc == 1)
+			failed |= give_corpus();
+		else if (!strcmp(argv[1], target->name))
+			for (int n = 2; n < argc; n++)
+				failed |= give(argv[n]);
 	}
 	fprintf(stderr, "%lu inputs\n", tried); /* targets may have taken stdout away */
 	return failed || !tried;
