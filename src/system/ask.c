@@ -231,7 +231,7 @@ static int choose_by_line(struct ask *a, const char *prompt, const char *keys, c
 
 	for (int i = 0; r == E_OK && i < ASK_TRIES; i++) {
 		r = ask_line(a, prompt, true);
-		*out = r == E_OK ? (char)tolower((unsigned char)a->answer[0]) : 0;
+		*out = (char)(r == E_OK ? tolower((unsigned char)a->answer[0]) : 0);
 		ask_forget(a);
 		if (*out && strchr(keys, *out))
 			return E_OK;

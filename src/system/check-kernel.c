@@ -68,18 +68,17 @@ static void say_missing(const struct check_facts *f, struct finding *out)
 void check_snapshot(const struct check_facts *f, struct finding *out)
 {
 	char text[128];
+	bool disabled = root_text(f, text, sizeof text, "/sys/power/disk") > 0 && strstr(text, "[disabled]");
 
-	if (root_text(f, text, sizeof text, "/sys/power/disk") > 0 && strstr(text, "[disabled]"))
+	if (disabled || (f->snapshot_errno == EPERM && !geteuid()))
 		say_disabled(f, out);
 	else if (f->snapshot_errno == EBUSY) {
 		found_fail(out, E_BUSY, "%s is in use: another hibernation is going on", f->snapshot_device);
 		found_cure(out, "wait for it, or end the program that `fuser %s' shows", f->snapshot_device);
-	} else if (f->snapshot_errno == EACCES || (f->snapshot_errno == EPERM && geteuid())) {
+	} else if (f->snapshot_errno == EACCES || f->snapshot_errno == EPERM) {
 		found_fail(out, E_PRIVILEGE, "%s may be opened by root only", f->snapshot_device);
 		found_cure(out, "run it as root");
-	} else if (f->snapshot_errno == EPERM)
-		say_disabled(f, out);
-	else if (f->snapshot_errno || !root_has(f, "%s", f->snapshot_device))
+	} else if (f->snapshot_errno || !root_has(f, "%s", f->snapshot_device))
 		say_missing(f, out);
 	else
 		found_ok(out, "%s can be used", f->snapshot_device);

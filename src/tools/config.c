@@ -455,7 +455,7 @@ static bool squeeze(char *out, size_t size, const char *s, size_t len)
 			continue;
 		if (n + 1 == size)
 			return false;
-		out[n++] = blank ? ' ' : s[i];
+		out[n++] = (char)(blank ? ' ' : s[i]);
 	}
 	if (n && out[n - 1] == ' ')
 		n--;
