@@ -254,7 +254,7 @@ def usual_elsewhere(machine: System) -> str:
 @system(long=True)
 def package_removed(machine: System) -> str:
     """The package is installed again over itself, then removed: the machine boots without it; installed, it hibernates."""
-    guest = machine.live()
+    guest = machine.small_initramfs()
     guest.check("/usr/bin/dpkg -i /root/dormouse.deb > /run/again 2>&1 || { tail -5 /run/again; false; }", 400)
     need("s2disk --check says" in guest.check("cat /run/again"), "the package did not show its check")
     guest.check("/usr/bin/dpkg -r dormouse > /run/removed 2>&1 || { tail -5 /run/removed; false; }", 400)
