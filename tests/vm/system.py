@@ -80,7 +80,7 @@ class System(Machine):
         hostdisk.make_swap(self.extra, 1536)
         subprocess.run(["cp", "--sparse=always", str(self.source.image), str(self.root)], check=True)
 
-    def boot(self, append: str = "", memory: int = 0, swap: Path | None = None, limit: float = 600.0) -> Guest:
+    def boot(self, append: str = "", memory: int = 0, swap: Path | None = None, limit: float = 1500.0) -> Guest:
         """Switch the machine on; returns at once."""
         self.cut_power()
         if not self.root.exists():
