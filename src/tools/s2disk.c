@@ -690,8 +690,7 @@ static void explain_memory(void)
 			  job.area.path);
 	}
 	if (file_read_text(zswap_path, text, sizeof text) > 0 && text[0] == 'Y')
-		log_error("zswap keeps in memory what is swapped out: with `echo N > %s' before it goes to %s",
-			  zswap_path, job.area.path);
+		log_error("zswap keeps in memory what is swapped out; a smaller max_pool_percent leaves more room");
 }
 
 static void explain(int code)
