@@ -70,7 +70,7 @@ def stale_xfs_replayed(machine: Machine) -> None:
     refused_after(machine, "mounted read-only, its journal replayed")
 
 
-@scenario("stale-btrfs")
+@scenario("stale-btrfs", long=True)
 def stale_btrfs_mounted(machine: Machine) -> None:
     """btrfs was mounted and written to: the image is dead."""
     refused_after(machine, "mounted")

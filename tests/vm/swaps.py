@@ -48,7 +48,7 @@ def zswap_full(machine: Machine, pool: str) -> str:
     return f"{stored >> 8} MiB in zswap, its pool was full {hits} times"
 
 
-@scenario("swaps")
+@scenario("swaps", long=True)
 def zswap_full_zbud(machine: Machine) -> str:
     """zswap's pool (zbud, lzo) fills up while the image is made; all comes back, from pool and disk."""
     return zswap_full(machine, "zbud")
