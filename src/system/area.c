@@ -59,6 +59,11 @@ int swaps_read(const char *path, struct swap_line *out, unsigned max)
 	return whole ? (int)n : -1;
 }
 
+bool swap_is_zram(const struct swap_line *s)
+{
+	return !strncmp(s->path, "/dev/zram", 9);
+}
+
 /* What is asked for, before anything is looked up. */
 struct wish {
 	char spec[AREA_PATH];

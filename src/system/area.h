@@ -34,6 +34,8 @@ struct swap_line {
 
 /* Reads at most @max lines of @proc_swaps ("/proc/swaps"); the count, or -1 when it cannot be read. */
 int swaps_read(const char *proc_swaps, struct swap_line *out, unsigned max);
+/* Memory, not a disk. */
+bool swap_is_zram(const struct swap_line *s);
 
 /*
  * Where a swap file begins on its device: FIEMAP, or btrfs' own mapping.  Refuses holes in the header page, inline,

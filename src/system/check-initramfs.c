@@ -380,16 +380,12 @@ static bool is_called(const struct contents *c)
 /* resume= goes before the configuration; another row looks at it. */
 static bool told_by_line(const struct check_facts *f)
 {
+	struct boot_line b = {0};
 	char line[8192];
 
-	return root_text(f, line, sizeof line, "/proc/cmdline") > 0 && strstr(line, "resume=");
-}
-
-static bool names_file(const struct check_facts *f)
-{
-	struct stat st;
-
-	return f->conf_device[0] == '/' && !stat(f->conf_device, &st) && S_ISREG(st.st_mode);
+	if (root_text(f, line, sizeof line, "/proc/cmdline") <= 0 || boot_line_parse(line, &b) != E_OK)
+		fault_clear();
+	return b.resume[0];
 }
 
 static void judge_conf(const struct contents *c, const char *initrd, struct finding *out)
@@ -401,7 +397,7 @@ static void judge_conf(const struct contents *c, const char *initrd, struct find
 			   initrd);
 	else if (c->conf_seen && c->conf_copy == COPY_OTHER)
 		found_warning(out, "the copy of %.100s in %.100s is an older one", conf, initrd);
-	else if (!c->conf_seen && names_file(c->f) && !told_by_line(c->f))
+	else if (!c->conf_seen && names_file(c->f->conf_device) && !told_by_line(c->f))
 		found_fail(out, E_UNSAFE,
 			   "%.100s has no copy of %.100s: the next boot does not learn where %.100s lies", initrd, conf,
 			   c->f->conf_device);

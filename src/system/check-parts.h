@@ -26,6 +26,10 @@ int root_text(const struct check_facts *f, char *out, int size, const char *fmt,
 /* A whole number in a small file. */
 bool root_number(const struct check_facts *f, uint64_t *out, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Active swap areas; how many. */
+unsigned root_swaps(const struct check_facts *f, struct swap_line out[SWAPS_MAX]);
+/* Whether a resume device is the path of a plain file. */
+bool names_file(const char *spec);
 /* The running kernel's configuration: 1 = "@key=y", 0 = "@key is not set", -1 = not mentioned or not to be found. */
 int kernel_config(const struct check_facts *f, const char *key);
 /* "KEY:  NUMBER kB" of /proc/meminfo in bytes, 0 when it is not there. */

@@ -17,9 +17,10 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+
 /* ---- active swap ---- */
 
-static unsigned swaps(const struct check_facts *f, struct swap_line *out)
+unsigned root_swaps(const struct check_facts *f, struct swap_line out[SWAPS_MAX])
 {
 	char path[PATH_MAX];
 	int n = root_path(f, path, "/proc/swaps") ? swaps_read(path, out, SWAPS_MAX) : -1;
@@ -29,17 +30,12 @@ static unsigned swaps(const struct check_facts *f, struct swap_line *out)
 
 static const struct swap_line *swap_of_area(const struct check_facts *f, struct swap_line all[SWAPS_MAX])
 {
-	unsigned n = swaps(f, all);
+	unsigned n = root_swaps(f, all);
 
 	for (unsigned i = 0; f->area && f->area->active && i < n; i++)
 		if (!strcmp(all[i].path, f->area->swap_path))
 			return &all[i];
 	return NULL;
-}
-
-static bool is_zram(const struct swap_line *s)
-{
-	return !strncmp(s->path, "/dev/zram", 9);
 }
 
 /* ---- the target ---- */
@@ -226,13 +222,13 @@ void check_guess(const struct check_facts *f, struct finding *out)
 void check_zram(const struct check_facts *f, struct finding *out)
 {
 	struct swap_line all[SWAPS_MAX];
-	unsigned n = swaps(f, all);
+	unsigned n = root_swaps(f, all);
 	const struct swap_line *mine = swap_of_area(f, all), *zram = NULL;
 	/* What is "available" the kernel drops before it swaps anything out. */
 	uint64_t used = meminfo(f, "MemTotal") - meminfo(f, "MemAvailable"), wished = f->image_size;
 
 	for (unsigned i = 0; i < n; i++)
-		if (is_zram(&all[i]) && (!zram || all[i].priority > zram->priority))
+		if (swap_is_zram(&all[i]) && (!zram || all[i].priority > zram->priority))
 			zram = &all[i];
 	if (wished == UINT64_MAX && !root_number(f, &wished, "/sys/power/image_size"))
 		wished = UINT64_MAX;

@@ -45,13 +45,6 @@ static void right_line(const struct check_facts *f, struct finding *out)
 		found_cure(out, "write resume=%s (or its UUID=) into the boot loader's entry", f->area->path);
 }
 
-static bool is_file(const char *spec)
-{
-	struct stat st;
-
-	return spec[0] == '/' && !stat(spec, &st) && S_ISREG(st.st_mode);
-}
-
 static void compare(const struct check_facts *f, const char *where, const char *spec, uint64_t offset,
 		    struct finding *out)
 {
@@ -60,8 +53,8 @@ static void compare(const struct check_facts *f, const char *where, const char *
 	if (f->resolve(spec, &device) != E_OK) {
 		fault_clear();
 		found_fail(out, E_CONF, "%.100s says `%.100s', which is %s", where, spec,
-			   is_file(spec) ? "a file: nothing is mounted yet when resume looks for it"
-					 : "no device here");
+			   names_file(spec) ? "a file: nothing is mounted yet when resume looks for it"
+					    : "no device here");
 	} else if (device != f->area->device)
 		found_fail(out, E_CONF, "%.100s says `%.100s', but the image goes to %.100s", where, spec,
 			   f->area->path);
@@ -82,7 +75,7 @@ static void compare_line(const struct check_facts *f, const struct next_line *l,
 	if (b->resume[0]) {
 		snprintf(where, sizeof where, "resume= (%s)", l->source);
 		compare(f, where, b->resume, b->resume_offset_set ? b->resume_offset : f->conf_offset, out);
-	} else if (is_file(f->conf_device)) {
+	} else if (names_file(f->conf_device)) {
 		/* That row looks whether it is the right one. */
 		found_ok(out, "the initramfs is told where %.200s lies", f->conf_device);
 	} else if (f->conf_device[0]) {
@@ -184,13 +177,12 @@ static bool logind_bypassed(const struct check_facts *f)
 static uint64_t most_free(const struct check_facts *f, bool *any)
 {
 	struct swap_line s[SWAPS_MAX];
-	char path[PATH_MAX];
-	int n = root_path(f, path, "/proc/swaps") ? swaps_read(path, s, SWAPS_MAX) : 0;
+	unsigned n = root_swaps(f, s);
 	uint64_t most = 0;
 
 	*any = false;
-	for (int i = 0; i < n; i++) {
-		if (!strncmp(s[i].path, "/dev/zram", 9))
+	for (unsigned i = 0; i < n; i++) {
+		if (swap_is_zram(&s[i]))
 			continue;
 		*any = true;
 		if (s[i].size_kib - s[i].used_kib > most)

@@ -183,6 +183,13 @@ int kernel_config(const struct check_facts *f, const char *key)
 	return found;
 }
 
+bool names_file(const char *spec)
+{
+	struct stat st;
+
+	return spec[0] == '/' && !stat(spec, &st) && S_ISREG(st.st_mode);
+}
+
 uint64_t meminfo(const struct check_facts *f, const char *key)
 {
 	char text[8192], *at = text;

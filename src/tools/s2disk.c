@@ -680,15 +680,15 @@ static void remember_result(void)
 /* Memory is short where half of it cannot be emptied; what was swapped out into it is a part of that. */
 static void explain_memory(void)
 {
-	char text[4096], *zram = NULL;
+	struct swap_line swap[SWAPS_MAX];
+	int n = swaps_read("/proc/swaps", swap, SWAPS_MAX), i = 0;
+	char text[8];
 
-	if (file_read_text("/proc/swaps", text, sizeof text) > 0)
-		zram = strstr(text, "/dev/zram");
-	if (zram) {
-		zram[strcspn(zram, " \t\n")] = '\0';
-		log_error("%s keeps in memory what is swapped out: `swapoff %s' before moves it to %s", zram, zram,
-			  job.area.path);
-	}
+	while (i < n && !swap_is_zram(&swap[i]))
+		i++;
+	if (i < n)
+		log_error("%s keeps in memory what is swapped out: `swapoff %s' before moves it to %s", swap[i].path,
+			  swap[i].path, job.area.path);
 	if (file_read_text(zswap_path, text, sizeof text) > 0 && text[0] == 'Y')
 		log_error("zswap keeps in memory what is swapped out; a smaller max_pool_percent leaves more room");
 }
