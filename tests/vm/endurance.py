@@ -99,8 +99,7 @@ class Endurance:
         machine.renew()
         hostdisk.make_ext4(machine.fs, FILE_SYSTEM)
         guest = machine.boot()
-        guest.check(f"swapon {SWAP_DEVICE} && {machine.mount()} && state_begin", 120)
-        machine.proving = True
+        machine.begin(guest, 120)
         guest.check(f"dd if=/dev/zero of=/mnt/swap bs=1M count={SWAP_FILE} 2> /dev/null && chmod 600 /mnt/swap && "
                     f"mkswap /mnt/swap > /dev/null && head -c {NOISE << 20} /dev/urandom > /mnt/noise && sync", 240)
         guest.check(f"mkfifo /run/held && (umask 077; head -c 32 /dev/urandom > {KEY_FILE})")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Bad disks: errors, a full device, one that is slow, stuck or pulled out, at many places in both directions.
 
-The swap disk is one of ours (nbd.py), so each fault has the number of the request that it hit.
+The swap disk is one of ours (nbd.py), so each fault has the number of the request that it hit. At the
+next boot it is well again.
 """
 
 from __future__ import annotations
@@ -55,8 +56,7 @@ def at(case: Case, fault: Fault) -> str:
 
 
 def living(machine: Machine) -> Guest:
-    """A guest that runs, its swap disk one of ours."""
-    machine.served = True
+    """A guest that runs, with something to save."""
     fresh = machine.guest is None or not machine.proving
     guest = machine.live()
     if fresh:
@@ -114,7 +114,6 @@ def disk_pulled_while_saving(machine: Machine) -> str:
         machine.cut_power()
         need(hostdisk.signature(machine.swap) == SWAP, "a signature is left on the disk")
         told.append(at(case, fault))
-    machine.served = False
     return "; ".join(told)
 
 
@@ -132,7 +131,6 @@ def disk_pulled_at_the_mark(machine: Machine) -> str:
         guest.wait(lambda: guest.event("SHUTDOWN") or guest.reply(number), 90, "power-off")
         need(guest.is_off(), f"{at(case, fault)}: the machine went on")
         machine.cut_power()
-        machine.served = False
         marked = hostdisk.signature(machine.swap) == IMAGE
         guest = machine.boot()
         if not marked:
@@ -159,13 +157,9 @@ def disk_slow(machine: Machine) -> str:
     fault = Fault(READ, 40, what="slow", seconds=15)
     server.arm(fault)
     number = guest.send(RESUME)
-    guest.wait(lambda: guest.reply(save.number) or guest.reply(number), 120, "restored system")
-    need(guest.reply(save.number), "the image was not restored")
-    machine.proving = True
+    machine.restored(save, number)
     machine.prove()
     told.append(f"read {fault.struck[0]}")
-    machine.cut_power()
-    machine.served = False
     return ", ".join(told)
 
 
@@ -173,9 +167,7 @@ def load_fails(machine: Machine, cases: list[Case]) -> str:
     """Each fault ends the load with one message; the boot goes on, and never with a part restored."""
     told = []
     for case in cases:
-        machine.served = False
         frozen_image(machine)
-        machine.served = True
         machine.boot()
         _, fault, status, text = strike(machine, case, RESUME)
         need(status in (IO, CORRUPT, MISSING), f"{at(case, fault)}: resume gave {status}: {text}")
@@ -187,7 +179,6 @@ def load_fails(machine: Machine, cases: list[Case]) -> str:
             goes_on(machine)
         told.append(f"{at(case, fault)}: {status}")
         machine.cut_power()
-    machine.served = False
     return f"{len(cases)} faults: " + "; ".join(told)
 
 
@@ -208,16 +199,13 @@ def disk_fails_while_loading_everywhere(machine: Machine) -> str:
 @scenario("bad-disk")
 def disk_pulled_while_loading(machine: Machine) -> str:
     """The disk is pulled out in a load, the boot goes on and writes; plugged in again, the image is stale."""
-    machine.served = False
     frozen_image(machine)
-    machine.served = True
     machine.boot()
     case = Case("pulled out", READ, 30, NEVER_ENDS, what="gone")
     guest, fault, status, text = strike(machine, case, RESUME)
     need(status in (IO, CORRUPT), f"resume gave {status}: {text}")
     guest.check(f"mount -t ext4 {FS_DEVICE} /mnt && echo new > /mnt/file && umount /mnt")
     machine.cut_power()
-    machine.served = False
     need(hostdisk.signature(machine.swap) == IMAGE, "a disk that was gone was written to")
     machine.boot()
     machine.refuse(RESUME, STALE)

@@ -49,6 +49,7 @@ class Setup:
     limits: tuple[int, int] | None = None   # bytes a second to write and to read, of the swap and the extra disk
     screen: bool = False
     file_system: str = "ext4"
+    served: bool = False      # the swap disk is a FaultyDisk
     extra: int = 64           # MiB, the extra disk
 
 
@@ -76,7 +77,7 @@ class Machine:
         self.guest: Guest | None = None
         self.proving = False   # the running guest has been through state_begin
         self.boots = 0
-        self.served = False    # the swap disk is a FaultyDisk from the next boot on
+        self.served = setup.served   # from the next boot on
         self.server: FaultyDisk | None = None
         self.kept: Save | None = None   # the hibernation that the "images" scenarios copy
         self.swap = folder / "swap.img"
@@ -134,9 +135,13 @@ class Machine:
             return self.guest
         self.renew()
         guest = self.boot(append)
-        guest.check(f"swapon {SWAP_DEVICE} && {self.mount()} && state_begin")
-        self.proving = True
+        self.begin(guest)
         return guest
+
+    def begin(self, guest: Guest, timeout: float = 60.0) -> None:
+        """Have a guest that has just booted make a state to prove."""
+        guest.check(f"swapon {SWAP_DEVICE} && {self.mount()} && state_begin", timeout)
+        self.proving = True
 
     def mount(self, options: str = "rw") -> str:
         """The command that mounts the file system, in a guest that has just booted or any other."""
@@ -176,16 +181,22 @@ class Machine:
         number = guest.send(f"echo RESUME-BEGIN; {command}")
         if talk:
             talk(guest)
+        answer = self.restored(save, number, command, timeout)
+        need(answer.status == 0, f"the saving program ended with {answer.status}: {answer.text}")
+        began = guest.expect("^RESUME-BEGIN", 5)
+        return Cycle(save.text, answer.text, save.seconds, answer.ended - began)
+
+    def restored(self, save: "Save", number: int, command: str = RESUME, timeout: float = 120.0) -> Reply:
+        """Wait until the restored shell has answered; `number` is that of the command that loads."""
+        guest = self.guest
+        assert guest is not None
         guest.wait(lambda: guest.reply(number) or guest.reply(save.number), timeout,
                    f'restored system after "{command}"')
         failed = guest.reply(number)
         if failed:
             raise Failed(f'"{command}" came back with {failed.status}: {failed.text}')
-        answer = guest.wait_reply(save.number, 5)
         self.proving = True
-        need(answer.status == 0, f"the saving program ended with {answer.status}: {answer.text}")
-        began = guest.expect("^RESUME-BEGIN", 5)
-        return Cycle(save.text, answer.text, save.seconds, answer.ended - began)
+        return guest.wait_reply(save.number, 5)
 
     def prove(self) -> None:
         """Let the restored system prove itself, and check its disks."""

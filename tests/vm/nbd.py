@@ -117,6 +117,7 @@ class FaultyDisk:
         except (OSError, EOFError):
             pass   # the guest is gone
         sock.close()
+        os.close(self.file)
 
     def _greet(self, sock: socket.socket) -> bool:
         """Agree with the client on what is served; true when it goes on to requests."""
@@ -213,8 +214,8 @@ def reply(sock: socket.socket, option: int, kind: int, data: bytes = b"") -> Non
 def survivors(log: list[Event], cut: int, lost: str, chance: random.Random) -> list[Event]:
     """What of the first `cut` events is on the disk after the power failed there.
 
-    All before the last flush is; of what came later the disk kept what it liked: `all`, `none`, `last`
-    only, or each by chance (`some`), the last write then perhaps in part. A sector is whole or not there.
+    All before the last flush is; of what came later the disk kept what it liked. `lost` is `all`,
+    `none`, `all but the last`, or `some`: each by chance, the last write then perhaps in part. A sector is whole or not there.
     """
     done = log[:cut]
     durable = max((n + 1 for n, event in enumerate(done) if event.kind == FLUSH), default=0)

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import time
-
 from guest import Guest
 from machine import RESUME, S2DISK, SWAP_DEVICE, Machine, need
-from scenarios import BUSY, POWER_OFF, SHIM, scenario, timed_cycle, usable_after
+from scenarios import BUSY, MEMORY, POWER_OFF, SHIM, freezes, scenario, timed_cycle, usable_after
 
-MEMORY = 10
 STAYING = f"SHIM_STAY=1 {SHIM} /guest/s2disk -r {SWAP_DEVICE} -P 'threads = 2'"
 
 
@@ -53,10 +50,10 @@ def memory_limited(machine: Machine) -> str:
                 "echo +memory > /run/group/cgroup.subtree_control && mkdir /run/group/small")
     told = []
     for limit in ("6M", "20M", "96M"):
-        frozen = int(guest.check("dmesg | grep -c 'Freezing user space'; true"))
+        frozen = freezes(guest)
         done = guest.run(f"echo {limit} > /run/group/small/memory.max; "
-                         f"(echo 0 > /run/group/small/cgroup.procs; {STAYING} -P 'shutdown method = platform')")
-        after = int(guest.check("dmesg | grep -c 'Freezing user space'; true"))
+                         f"(echo 0 > /run/group/small/cgroup.procs; {STAYING})")
+        after = freezes(guest)
         need(done.status in (MEMORY, POWER_OFF, 137), f"in {limit} s2disk gave {done.status}: {done.text}")
         need(done.status == POWER_OFF or after == frozen, f"in {limit} tasks were frozen before it failed: {done.text}")
         usable_after(machine, f"a limit of {limit}")
@@ -70,14 +67,14 @@ def memory_limited(machine: Machine) -> str:
 def memory_refused_at_any_step(machine: Machine) -> str:
     """An allocation fails, the first or a later one: one sentence, or a save that can do without; never a crash."""
     guest = machine.live()
-    guest.check(f"SHIM_LOG=/run/counts {STAYING} -P 'shutdown method = platform'; true")
+    guest.check(f"SHIM_LOG=/run/counts {STAYING}; true")
     counts = dict(line.split() for line in guest.check("cat /run/counts").splitlines())
     told: dict[int, int] = {}
     for call in ("ALLOC", "MMAP"):
         most = int(counts[call])
         need(most > 0, f"there is no {call} to fail")
         for nth in sorted({1, 2, 3, *(most * n // 12 for n in range(1, 13))} - {0}):
-            done = guest.run(f"SHIM_FAIL='{call}:{nth}:ENOMEM' {STAYING} -P 'shutdown method = platform'")
+            done = guest.run(f"SHIM_FAIL='{call}:{nth}:ENOMEM' {STAYING}")
             need(done.status < 20, f"{call} {nth} of {most}: s2disk gave {done.status}: {done.text}")
             need(done.text or done.status == POWER_OFF, f"{call} {nth}: nothing was said")
             told[done.status] = told.get(done.status, 0) + 1

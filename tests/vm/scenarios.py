@@ -46,7 +46,7 @@ GROUPS = {
     "screen": Setup(limit=20_000_000, screen=True),
     "ram": Setup(),
     "cuts": Setup(memory=320),
-    "bad-disk": Setup(),
+    "bad-disk": Setup(served=True),
     "endurance": Setup(),
     "swaps": Setup(extra=256),
     "stale-ext4": Setup(),
@@ -644,19 +644,23 @@ def check_good(machine: Machine) -> str:
     return f"{len(levels)} checks"
 
 
+def freezes(guest: Guest) -> int:
+    """How often tasks were frozen so far."""
+    return int(guest.check("dmesg | grep -c 'Freezing user space'; true"))
+
+
 @scenario("checks")
 def check_pm_test(machine: Machine) -> None:
     """A test mode of the kernel's is set: refused before anything is frozen, with the cure."""
     guest = machine.live()
-    freezes = "dmesg | grep -c 'Freezing user space'; true"
-    before = guest.check(freezes)
+    before = freezes(guest)
     guest.check("echo core > /sys/power/pm_test")
     try:
         says(machine.refuse(S2DISK, KERNEL).text, "pm_test", "echo none > /sys/power/pm_test")
         says(machine.refuse(CHECK, KERNEL).text, "fail", "echo none > /sys/power/pm_test")
     finally:
         guest.run("echo none > /sys/power/pm_test")
-    need(guest.check(freezes) == before, "something was frozen")
+    need(freezes(guest) == before, "something was frozen")
     machine.prove()
 
 
@@ -685,9 +689,8 @@ def large_disk(machine: Machine) -> Guest:
     machine.renew()
     hostdisk.make_ext4(machine.fs, 6144)
     guest = machine.boot()
-    guest.check(f"swapon {SWAP_DEVICE} && mount -t ext4 {FS_DEVICE} /mnt && state_begin", 120)
+    machine.begin(guest, 120)
     guest.check("fallocate -l 4600000000 /mnt/taken")
-    machine.proving = True
     return guest
 
 
@@ -1101,9 +1104,7 @@ def stop_loading_and_keep(machine: Machine) -> None:
     machine.cut_power()
     need(hostdisk.signature(machine.swap) == IMAGE, "the image is gone")
     guest, number = stop_loading(machine, 50, b"x")
-    guest.wait(lambda: guest.reply(save.number) or guest.reply(number), 90, "restored system")
-    need(guest.reply(save.number), "the image was not restored")
-    machine.proving = True
+    machine.restored(save, number, timeout=90)
     guest.check("rm -r /run/fill")
     machine.prove()
 
@@ -1130,9 +1131,7 @@ def plymouth_is_told(machine: Machine) -> str:
     guest.check(r"printf '#!/bin/sh\necho plymouth: $* > /dev/kmsg\n' > /bin/plymouth; chmod 755 /bin/plymouth")
     console = guest.streams["console"].lines
     number = guest.send(RESUME)
-    guest.wait(lambda: guest.reply(save.number) or guest.reply(number), 90, "restored system")
-    need(guest.reply(save.number), "the image was not restored")
-    machine.proving = True
+    machine.restored(save, number, timeout=90)
     said = [line.split("plymouth: ")[1] for _, line in console if "plymouth: " in line]
     need(said and said[0] == "--ping", f"it was not asked whether it is there: {said[:1]}")
     steps = [int(line.split("=")[1]) for line in said if line.startswith("system-update --progress=")]
