@@ -253,13 +253,17 @@ def usual_elsewhere(machine: System) -> str:
 
 @system(long=True)
 def package_removed(machine: System) -> str:
-    """The package is installed again over itself, then removed: the machine boots without it; installed, it hibernates."""
+    """The package is installed again over itself, then removed and purged: the machine boots without it; installed, it hibernates."""
     guest = machine.small_initramfs()
     guest.check("/usr/bin/dpkg -i /root/dormouse.deb > /run/again 2>&1 || { tail -5 /run/again; false; }", 600)
     need("s2disk --check says" in guest.check("cat /run/again"), "the package did not show its check")
     guest.check("/usr/bin/dpkg -r dormouse > /run/removed 2>&1 || { tail -5 /run/removed; false; }", 600)
     guest.check("! lsinitramfs /boot/initrd.img-* | grep -q dormouse")
-    guest.check("! find /usr /lib/systemd /etc -path /usr/share/doc -prune -o -name '*dormouse*' -print | grep -v dormouse.id")
+    settings = "/etc/pm/config.d/dormouse"   # a configuration file, which only a purge takes
+    guest.check(f"[ $(SLEEP_MODULE=auto; . {settings}; echo $SLEEP_MODULE) = auto ]")
+    guest.check("/usr/bin/dpkg --purge dormouse > /run/purged 2>&1 || { cat /run/purged; false; }", 300)
+    left = "find /usr /lib/systemd /etc -path /usr/share/doc -prune -o -name '*dormouse*' -print"
+    guest.check(f"! {left} | grep -v dormouse.id")
     need("systemd-sleep" in guest.check("systemctl cat systemd-hibernate.service"), "systemd's own hibernation is not back")
     machine.take_initramfs()
     machine.cut_power()
