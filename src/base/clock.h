@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#define SECOND 1000000000ull
+
 static inline uint64_t clock_ns(void)
 {
 	struct timespec t;

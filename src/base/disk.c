@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "base/disk.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -88,20 +89,44 @@ static void fill_iocb(struct iocb *cb, int fd, struct disk_io *io)
 	cb->aio_offset = (int64_t)io->offset;
 }
 
+static int given_up(void)
+{
+	return fault(E_IO, 0, "the disk stopped answering");
+}
+
+/* The next answers, waited for as long as there is patience; none: there came none. */
+static long collect(struct disk_file *d, struct io_event *ev, bool wait)
+{
+	bool bounded = !wait || d->patience;
+	uint64_t end = clock_ns() + d->patience;
+
+	for (;;) {
+		uint64_t now = clock_ns(), left = wait && now < end ? end - now : 0;
+		struct timespec t = {(time_t)(left / SECOND), (long)(left % SECOND)};
+		long n = syscall(SYS_io_getevents, d->aio, wait ? 1L : 0L, (long)BATCH, ev, bounded ? &t : NULL);
+
+		if (n >= 0 || errno != EINTR)
+			return n;
+	}
+}
+
 static int file_reap(struct disk *disk, bool wait)
 {
 	struct disk_file *d = file_of(disk);
 	struct io_event ev[BATCH];
 
+	if (disk->stuck)
+		return given_up();
 	if (!d->under_way)
 		return E_OK;
-	long n;
-	struct timespec none = {0, 0};
-	do
-		n = syscall(SYS_io_getevents, d->aio, wait ? 1L : 0L, (long)BATCH, ev, wait ? NULL : &none);
-	while (n < 0 && errno == EINTR);
+	long n = collect(d, ev, wait);
 	if (n < 0)
 		return fault(E_IO, errno, "cannot collect finished requests");
+	if (!n && wait) {
+		disk->stuck = true;
+		return fault(E_IO, 0, "the disk has answered nothing for %llu seconds (`disk timeout')",
+			     (unsigned long long)(d->patience / SECOND));
+	}
 	for (long i = 0; i < n; i++) {
 		struct disk_io *io = (struct disk_io *)(uintptr_t)ev[i].data;
 		long long res = (long long)ev[i].res;
@@ -149,6 +174,8 @@ static int file_submit(struct disk *disk, struct disk_io **io, unsigned n)
 {
 	struct disk_file *d = file_of(disk);
 
+	if (disk->stuck)
+		return given_up();
 	for (unsigned i = 0; i < n; i++)
 		prepare(io[i]);
 	if (!d->aio) {
@@ -174,11 +201,43 @@ static int file_submit(struct disk *disk, struct disk_io **io, unsigned n)
 	return E_OK;
 }
 
+/* A sync that can be given up; false when the kernel offers none. */
+static bool start_flush(struct disk_file *d)
+{
+	struct iocb cb, *p = &cb;
+
+	if (!d->aio || !d->patience)
+		return false;
+	d->flush = (struct disk_io){.write = true};
+	fill_iocb(&cb, d->fd, &d->flush);
+	cb.aio_lio_opcode = IOCB_CMD_FSYNC;
+	cb.aio_nbytes = 0;
+	cb.aio_buf = 0;
+	if (syscall(SYS_io_submit, d->aio, 1L, &p) != 1)
+		return false;
+	d->flush.busy = true;
+	d->under_way++;
+	return true;
+}
+
 static int file_sync(struct disk *disk)
 {
-	if (fsync(file_of(disk)->fd))
-		return fault(E_IO, errno, "cannot sync");
-	return E_OK;
+	struct disk_file *d = file_of(disk);
+	int e = 0;
+
+	if (disk->stuck)
+		return given_up();
+	if (start_flush(d)) {
+		while (d->flush.busy) {
+			int r = file_reap(disk, true);
+			if (r != E_OK)
+				return r;
+		}
+		e = d->flush.error;
+	} else if (fsync(d->fd)) {
+		e = errno;
+	}
+	return e ? fault(E_IO, e, "cannot sync") : E_OK;
 }
 
 static const struct disk_ops file_ops = {file_submit, file_reap, file_sync};
@@ -201,6 +260,12 @@ void disk_file_close(struct disk_file *d)
 {
 	while (d->under_way && file_reap(&d->disk, true) == E_OK)
 		;
+	if (!d->disk.stuck)
+		disk_file_settle(d);
+}
+
+void disk_file_settle(struct disk_file *d)
+{
 	if (d->aio)
 		syscall(SYS_io_destroy, d->aio);
 	d->aio = 0;

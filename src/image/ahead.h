@@ -27,7 +27,7 @@ struct disk *ahead_disk(struct ahead *a);
 /* How much was read, at any time. */
 uint64_t ahead_bytes(const struct ahead *a);
 
-/* Gives the memory back; NULL is fine. */
+/* Gives the memory back, unless the disk is stuck and still owes reads to it; NULL is fine. */
 void ahead_close(struct ahead *a);
 
 #endif

@@ -360,6 +360,7 @@ static const struct key keys[] = {
 	{"splash", NULL, 0, 0, "there is no splash screen"},
 	{"fbsplash theme", NULL, 0, 0, "there is no splash screen"},
 	{"shutdown method", set_shutdown, 0, 0, "no such method; write platform, shutdown or reboot"},
+	{"disk timeout", set_number, AT(disk_timeout), 3600, "no number of seconds; write 0 (wait for ever) to 3600"},
 	{"resume pause", set_number, AT(resume_pause), 3600, "no number of seconds; write 0 to 3600"},
 	{"resume wait", set_number, AT(resume_wait), 3600, "no number of seconds; write 0 to 3600"},
 	{"threads", set_threads, 0, 512, "neither y, n nor a number up to 512; write y to use every core"},
@@ -556,6 +557,7 @@ void config_default(struct config *c)
 	c->codec = CODEC_CHOICE_DEFAULT;
 	c->shutdown = SHUTDOWN_PLATFORM;
 	c->resume_wait = 10;
+	c->disk_timeout = 300;
 	strcpy(c->key_pair, KEY_PAIR_PATH);
 	c->passphrase_tries = 3;
 	c->passphrase_timeout = 120;

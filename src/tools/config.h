@@ -29,6 +29,7 @@ struct config {
 	unsigned threads;		    /* valid when threads_set; 0 = inline */
 	uint32_t shutdown;		    /* enum shutdown_method; default platform */
 	unsigned resume_pause;		    /* seconds */
+	unsigned disk_timeout;		    /* seconds without any answer from the disk, 0 = wait for ever */
 	unsigned resume_wait;		    /* seconds to wait for the device, default 10 */
 	int suspend_loglevel, max_loglevel; /* -1 = leave alone */
 	bool encrypt;

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND 1000000000ull
 /* A bar of this many characters at least is worth its place. */
 enum { BAR_LEAST = 10, BAR_MOST = 50, REDRAWS_A_SECOND = 10, STEP = 10 };
 

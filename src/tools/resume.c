@@ -211,6 +211,14 @@ static int locate_file(void)
 	return E_OK;
 }
 
+static int open_target(enum target_mode mode)
+{
+	int r = target_open(&job.target, job.path, mode);
+
+	job.target.file.patience = job.conf.disk_timeout * SECOND;
+	return r;
+}
+
 static int find_image(void)
 {
 	unsigned wait = job.late ? 0 : job.conf.resume_wait + job.line.delay;
@@ -219,7 +227,7 @@ static int find_image(void)
 	if (r == E_OK)
 		r = area_wait(job.device, wait, job.path);
 	if (r == E_OK)
-		r = target_open(&job.target, job.path, TARGET_LOOK);
+		r = open_target(TARGET_LOOK);
 	if (r != E_OK)
 		return job.late ? r : log_fault(r, job.device);
 	job.scratch = aligned_alloc(DISK_UNIT, IMAGE_SCRATCH);
@@ -238,7 +246,7 @@ static int claim(void)
 {
 	target_close(&job.target);
 	/* A late boot step cannot claim the device under a mounted file system that holds a swap file. */
-	int r = target_open(&job.target, job.path, job.late ? TARGET_SAVE : TARGET_CLAIM);
+	int r = open_target(job.late ? TARGET_SAVE : TARGET_CLAIM);
 	return r == E_OK ? E_OK : log_fault(r, job.path);
 }
 
@@ -613,7 +621,7 @@ int main(int argc, char **argv)
 	forget_key();
 	raise_loglevel();
 	snapshot_close(&job.snapshot);
-	target_close(&job.target);
+	target_leave(&job.target, r);
 	arena_close(&job.arena);
 	free(job.scratch);
 	return r;

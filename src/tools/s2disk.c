@@ -249,7 +249,8 @@ static int check_signature(void)
 	void *scratch = aligned_alloc(DISK_UNIT, 2 * DISK_UNIT);
 	int r = scratch ? mark_read(&job.target.file.disk, job.area.start, scratch, &job.mark) : E_MEMORY;
 
-	free(scratch);
+	if (disk_answers(&job.target.file.disk))
+		free(scratch);
 	if (r != E_OK)
 		return r;
 	if (job.mark.kind == MARK_OURS || job.mark.kind == MARK_DAMAGED)
@@ -271,6 +272,7 @@ static int look_at_target(void)
 {
 	int r = target_open(&job.target, job.area.path, TARGET_SAVE);
 
+	job.target.file.patience = job.conf.disk_timeout * SECOND;
 	if (r == E_BUSY)
 		r = fault(E_DEVICE, 0,
 			  "the kernel lets nobody write to %s while its file system is mounted "
@@ -811,7 +813,8 @@ static int measure_one(const char *name)
 		say_measured(name);
 	munlockall();
 	seal_close(&job.seal);
-	arena_close(&job.arena);
+	if (disk_answers(&job.target.file.disk))
+		arena_close(&job.arena);
 	return r;
 }
 
@@ -869,14 +872,15 @@ static int run(void)
 	return r == E_OK ? save_machine() : r;
 }
 
-static void give_back(void)
+static void give_back(int code)
 {
 	seal_close(&job.seal);
 	pool_close();
 	explicit_bzero(&job.recipient, sizeof job.recipient);
-	snapshot_close(&job.snapshot);
 	fs_list_close(job.mounted);
-	target_close(&job.target);
+	/* Before the kernel is left, which takes the image's pages of swap back then. */
+	target_leave(&job.target, code);
+	snapshot_close(&job.snapshot);
 	arena_close(&job.arena);
 	if (job.swapped_on && area_swapoff(&job.area) != E_OK)
 		log_error("cannot switch swap on %s off again: %s", job.area.swap_path, fault_text());
@@ -912,6 +916,6 @@ int main(int argc, char **argv)
 	}
 	block_signals();
 	r = run();
-	give_back();
+	give_back(r);
 	return r;
 }

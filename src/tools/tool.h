@@ -66,4 +66,12 @@ enum target_mode {
 int target_open(struct target *t, const char *path, enum target_mode mode);
 void target_close(struct target *t);
 
+/*
+ * Closes @t; but when its disk is stuck, ends the process with @code.  What the
+ * disk still owes may arrive in this process's memory, and on pages that
+ * /dev/snapshot holds, so both are kept until then by a process that nobody
+ * waits for.
+ */
+void target_leave(struct target *t, int code);
+
 #endif

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The small things below all others: codes and their sentences, messages, a disk without asynchronous requests. */
+#include "base/clock.h"
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "fakes.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- codes ---- */
@@ -172,6 +178,108 @@ START_TEST(test_one_by_one_fails)
 }
 END_TEST
 
+/* ---- a disk that falls silent: the kernel's answers are kept back ---- */
+
+static bool keep_back; /* events stay in the kernel, as if the disk had not finished */
+static int no_flushes;
+
+/* The C library's, which the disk calls; answered by its own where nothing is kept back. */
+long syscall(long number, ...)
+{
+	static long (*real)(long, ...);
+	long a[5];
+	va_list ap;
+
+	va_start(ap, number);
+	for (int i = 0; i < 5; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "syscall");
+	if (number == SYS_io_getevents && keep_back) {
+		ck_assert(a[4]); /* waiting for ever */
+		nanosleep((struct timespec *)a[4], NULL);
+		return 0;
+	}
+	if (number == SYS_io_submit && ((struct iocb **)a[2])[0]->aio_lio_opcode == IOCB_CMD_FSYNC && no_flushes) {
+		errno = EINVAL;
+		return -1;
+	}
+	return real(number, a[0], a[1], a[2], a[3], a[4]);
+}
+
+static void open_patient(void)
+{
+	FILE *f = tmpfile();
+
+	ck_assert(f && !ftruncate(fileno(f), 4 * DISK_UNIT));
+	ck_assert_int_eq(disk_file_open(&disk, fileno(f), 4 * DISK_UNIT, 8), E_OK);
+	ck_assert(disk.aio);
+	disk.patience = SECOND / 50;
+	page = fake_memory(2 * DISK_UNIT);
+	fault_clear();
+}
+
+static void must_be_stuck(int r)
+{
+	struct disk_io io = {.buf = page + DISK_UNIT, .length = DISK_UNIT}, *one = &io;
+
+	ck_assert_int_eq(r, E_IO);
+	ck_assert_str_eq(fault_text(), "the disk has answered nothing for 0 seconds (`disk timeout')");
+	ck_assert(!disk_answers(&disk.disk));
+	/* For good, though it would answer by now, and at once. */
+	keep_back = false;
+	ck_assert_int_eq(disk.disk.ops->submit(&disk.disk, &one, 1), E_IO);
+	ck_assert(!io.busy);
+	ck_assert_int_eq(disk.disk.ops->reap(&disk.disk, true), E_IO);
+	ck_assert_int_eq(disk_sync(&disk.disk), E_IO);
+	disk_file_close(&disk);
+	ck_assert(disk.aio && disk.under_way);
+	disk_file_settle(&disk);
+	ck_assert(!disk.aio);
+	free(page);
+}
+
+START_TEST(test_silent_read)
+{
+	open_patient();
+	ck_assert_int_eq(disk_read(&disk.disk, page, DISK_UNIT, 0), E_OK);
+	keep_back = true;
+	must_be_stuck(disk_read(&disk.disk, page, DISK_UNIT, 0));
+}
+END_TEST
+
+START_TEST(test_silent_sync)
+{
+	open_patient();
+	ck_assert_int_eq(disk_write(&disk.disk, page, DISK_UNIT, 0), E_OK);
+	for (no_flushes = 1; no_flushes >= 0; no_flushes--)
+		ck_assert_int_eq(disk_sync(&disk.disk), E_OK);
+	no_flushes = 0;
+	keep_back = true;
+	must_be_stuck(disk_sync(&disk.disk));
+}
+END_TEST
+
+/* Nobody waits where nothing is waited for. */
+START_TEST(test_silent_but_not_asked)
+{
+	struct disk_io io = {.length = DISK_UNIT}, *one = &io;
+
+	open_patient();
+	io.buf = page;
+	ck_assert_int_eq(disk.disk.ops->submit(&disk.disk, &one, 1), E_OK);
+	keep_back = true;
+	ck_assert_int_eq(disk.disk.ops->reap(&disk.disk, false), E_OK);
+	ck_assert(io.busy && disk_answers(&disk.disk));
+	keep_back = false;
+	ck_assert_int_eq(disk.disk.ops->reap(&disk.disk, true), E_OK);
+	ck_assert(!io.busy);
+	disk_file_close(&disk);
+	free(page);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("check_base");
@@ -184,6 +292,9 @@ int main(void)
 	tcase_add_test(t, test_full_pipe);
 	tcase_add_test(t, test_one_by_one);
 	tcase_add_test(t, test_one_by_one_fails);
+	tcase_add_test(t, test_silent_read);
+	tcase_add_test(t, test_silent_sync);
+	tcase_add_test(t, test_silent_but_not_asked);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

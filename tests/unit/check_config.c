@@ -209,6 +209,10 @@ static const struct row corpus[] = {
 	{"shutdown method = poweroff\n", E_CONF, "write platform, shutdown or reboot"},
 	{"resume pause = 5\nresume wait = 30\n", E_OK, "pause=5 wait=30"},
 	{"resume pause = 5s\n", E_CONF, "no number of seconds"},
+	{"disk timeout = 0\n", E_OK, "disk=0"},
+	{"disk timeout = 3600\n", E_OK, "disk=3600"},
+	{"disk timeout = 3601\n", E_CONF, "write 0 (wait for ever) to 3600"},
+	{"disk timeout = -1\n", E_CONF, "write 0 (wait for ever) to 3600"},
 	{"suspend loglevel = 2\nmax loglevel = 4\n", E_OK, "log=2/4"},
 	{"suspend loglevel = 99\n", E_CONF, "no log level"},
 	{"max loglevel = -1\n", E_CONF, "no log level"},
@@ -259,10 +263,11 @@ static void dump(char out[1024], const struct config *c)
 	snprintf(out, 1024,
 		 "dev=%s size=%s shutdown=%u compress=%d notes=%u offset=%" PRIu64
 		 " codec=%d:%d threads=%s encrypt=%d force=%d pause=%u wait=%u log=%d/%d "
-		 "cipher=%u keyfile=%s pair=%s:%d tries=%u timeout=%u ",
+		 "cipher=%u keyfile=%s pair=%s:%d tries=%u timeout=%u disk=%u ",
 		 c->resume_device, size, c->shutdown, c->compress, c->note_count, c->resume_offset, c->codec, c->level,
 		 threads, c->encrypt, c->force, c->resume_pause, c->resume_wait, c->suspend_loglevel, c->max_loglevel,
-		 c->cipher, c->key_file, c->key_pair, c->key_pair_set, c->passphrase_tries, c->passphrase_timeout);
+		 c->cipher, c->key_file, c->key_pair, c->key_pair_set, c->passphrase_tries, c->passphrase_timeout,
+		 c->disk_timeout);
 }
 
 START_TEST(test_corpus)
@@ -293,7 +298,7 @@ START_TEST(test_defaults)
 	ck_assert_str_eq(shown,
 			 "dev= size=unset shutdown=0 compress=1 notes=0 offset=0 codec=4:0 threads=all encrypt=0 "
 			 "force=0 pause=0 wait=10 log=-1/-1 cipher=0 keyfile= pair=/etc/dormouse.key:0 tries=3 "
-			 "timeout=120 ");
+			 "timeout=120 disk=300 ");
 }
 END_TEST
 

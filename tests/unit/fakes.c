@@ -156,6 +156,27 @@ static bool aligned(const struct disk_io *io)
 	       (uintptr_t)io->buf % DISK_UNIT == 0;
 }
 
+static bool silent(const struct fake_disk *d)
+{
+	return d->answers && d->count[FAKE_ANY] >= d->answers;
+}
+
+/* Never finished; a write may be on the disk all the same. */
+static void owe(struct fake_disk *d, struct disk_io *io)
+{
+	d->owed++;
+	if (io->write) {
+		io->moved = io->length;
+		log_write(d, io);
+	}
+}
+
+static int given_up(struct disk *disk)
+{
+	disk->stuck = true;
+	return fault(E_IO, 0, "the disk stopped answering");
+}
+
 static void start(struct fake_disk *d, struct disk_io *io)
 {
 	must(aligned(io));
@@ -164,6 +185,10 @@ static void start(struct fake_disk *d, struct disk_io *io)
 	io->busy = true;
 	io->error = 0;
 	io->moved = 0;
+	if (silent(d)) {
+		owe(d, io);
+		return;
+	}
 	if (!d->async) {
 		finish(d, io);
 		return;
@@ -181,6 +206,8 @@ static int fake_submit(struct disk *disk, struct disk_io **io, unsigned n)
 	struct fake_disk *d = disk_of(disk);
 	int r = E_OK;
 
+	if (disk->stuck)
+		return given_up(disk);
 	enter(d);
 	struct fake_fault *f = meet(d, FAKE_SUBMIT, NULL);
 	if (f) {
@@ -197,6 +224,8 @@ static int fake_reap(struct disk *disk, bool wait)
 {
 	struct fake_disk *d = disk_of(disk);
 
+	if (disk->stuck || (wait && d->owed && !d->pending_count))
+		return given_up(disk);
 	enter(d);
 	unsigned n = d->pending_count ? (unsigned)(fake_random(&d->async) % d->pending_count) + wait : 0;
 	if (n > 3)
@@ -217,6 +246,8 @@ static int fake_sync(struct disk *disk)
 	struct fake_disk *d = disk_of(disk);
 	int r = E_OK;
 
+	if (disk->stuck || silent(d))
+		return given_up(disk);
 	enter(d);
 	for (unsigned i = 0; i < d->pending_count; i++)
 		d->early_syncs += d->pending[i]->write;
@@ -280,6 +311,8 @@ void fake_disk_forget(struct fake_disk *d)
 	memset(d->fault, 0, sizeof d->fault);
 	memset(d->count, 0, sizeof d->count);
 	d->pending_most = d->early_syncs = 0;
+	d->answers = d->owed = d->pending_count = 0;
+	d->disk.stuck = false;
 	d->read_bytes = d->written_bytes = 0;
 }
 

@@ -66,6 +66,8 @@ struct fake_disk {
 	struct fake_entry *log;	      /* writes and syncs */
 	unsigned log_count, log_room;
 	bool keep;	      /* writes' bytes in the log */
+	unsigned answers;     /* after so many operations it never answers again; 0: always */
+	unsigned owed;	      /* requests that it will never answer */
 	unsigned early_syncs; /* syncs while writes were under way */
 	uint64_t read_bytes, written_bytes;
 	atomic_int inside, raced; /* two threads at once */
@@ -76,7 +78,7 @@ void fake_disk_close(struct fake_disk *d);
 /* Requests finish in reap only, out of order. */
 void fake_disk_make_async(struct fake_disk *d, uint64_t seed);
 void fake_disk_fail(struct fake_disk *d, struct fake_fault f);
-/* No faults, no log, counters zero. */
+/* No faults, no log, counters zero; it answers. */
 void fake_disk_forget(struct fake_disk *d);
 /* Log entries before @end that may not be durable begin here: behind the last good sync. */
 unsigned fake_disk_durable(const struct fake_disk *d, unsigned end);

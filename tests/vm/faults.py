@@ -7,13 +7,14 @@ next boot it is well again.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import hostdisk
 from guest import Guest
 from hostdisk import IMAGE, SWAP
 from machine import FS_DEVICE, RESUME, S2DISK, Failed, Machine, need
-from nbd import EIO, ENOSPC, FLUSH, NAMES, NEVER_ENDS, READ, WRITE, Fault
+from nbd import EIO, ENOSPC, FLUSH, NAMES, NEVER_ENDS, READ, WRITE, Fault, FaultyDisk
 from scenarios import CORRUPT, IO, MISSING, NO_IMAGE, STALE, frozen_image, goes_on, scenario, usable_after
 
 
@@ -161,6 +162,74 @@ def disk_slow(machine: Machine) -> str:
     machine.prove()
     told.append(f"read {fault.struck[0]}")
     return ", ".join(told)
+
+
+def never_answers(machine: Machine, case: Case, command: str) -> tuple[FaultyDisk, Fault, Guest, int]:
+    """Send a command to a disk that will stop answering for good."""
+    guest, server = machine.guest, machine.server
+    assert guest is not None and server is not None
+    fault = case.fault()
+    server.arm(fault)
+    return server, fault, guest, guest.send(command)
+
+
+@scenario("bad-disk", long=True)
+def disk_never_answers_a_save(machine: Machine) -> str:
+    """The disk stops answering in a save: the machine goes on after a while, and what is written late harms nothing."""
+    told = []
+    for case in (Case("no answer", WRITE, 9, NEVER_ENDS, what="stuck"), Case("no answer", FLUSH, 2, what="stuck")):
+        living(machine)
+        server, fault, guest, number = never_answers(machine, case, f"{SAVE} -P 'disk timeout = 8'")
+        done = guest.wait_reply(number, 120)
+        need(done.status == IO, f"{at(case, fault)}: s2disk gave {done}")
+        guest.check("state_check", 120)
+        need(guest.run("pidof s2disk").status == 0, f"{at(case, fault)}: nobody waits for the late answers")
+        late = server.answer_all()
+        need(late, "the disk owed nothing")
+        guest.check("(for i in 1 2 3 4 5 6 7 8 9; do pidof s2disk > /dev/null || exit 0; sleep 1; done; exit 1)")
+        usable_after(machine, case.name)
+        told.append(f"{at(case, fault)}: {late} answers came late")
+    return "; ".join(told)
+
+
+@scenario("bad-disk", long=True)
+def disk_never_answers_the_mark(machine: Machine) -> str:
+    """Nobody knows whether the mark will stand: the machine does not go on, and goes off as soon as its drivers can."""
+    told = []
+    for case in (Case("no answer", WRITE, which=IMAGE.encode(), what="stuck"), Case("no answer", FLUSH, 3, what="stuck")):
+        living(machine)
+        server, fault, guest, number = never_answers(machine, case, f"{SAVE} -P 'disk timeout = 8'")
+        guest.wait(lambda: fault.struck, 90, "fault")
+        time.sleep(25)   # three times as long as it has patience
+        need(not guest.reply(number), f"{at(case, fault)}: the machine went on")
+        server.answer_all()
+        guest.wait_off()
+        need(not guest.reply(number), f"{at(case, fault)}: the machine went on")
+        machine.cut_power()
+        told.append(at(case, fault))
+    return "; ".join(told)
+
+
+@scenario("bad-disk", long=True)
+def disk_never_answers_a_load(machine: Machine) -> str:
+    """The disk stops answering in a load: the boot goes on after a while, and the image is stale then."""
+    told = []
+    for case in (Case("no answer", READ, 2, NEVER_ENDS, what="stuck"), Case("no answer", READ, 40, NEVER_ENDS, what="stuck"),
+                 Case("no answer", FLUSH, what="stuck")):
+        frozen_image(machine)
+        machine.boot()
+        server, fault, guest, number = never_answers(machine, case, f"{RESUME} -P 'disk timeout = 8'")
+        done = guest.wait_reply(number, 120)
+        need(done.status == IO and "/dev/vda" in done.text, f"{at(case, fault)}: resume gave {done}")
+        guest.check(f"mount -t ext4 {FS_DEVICE} /mnt && echo new > /mnt/file && umount /mnt")
+        server.answer_all()
+        machine.cut_power()
+        machine.boot()
+        machine.refuse(RESUME, STALE)
+        goes_on(machine)
+        machine.cut_power()
+        told.append(at(case, fault))
+    return "; ".join(told)
 
 
 def load_fails(machine: Machine, cases: list[Case]) -> str:

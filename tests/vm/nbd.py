@@ -84,6 +84,8 @@ class FaultyDisk:
         self.fault: Fault | None = None
         self.counts = {kind: 0 for kind in NAMES}
         self.gone = False
+        self.owed: list[tuple[int, bytes, int, int, bytes]] = []   # what a stuck disk has not answered
+        self.answering = threading.Lock()
         self.connection: socket.socket | None = None
 
     def connect(self) -> socket.socket:
@@ -151,12 +153,28 @@ class FaultyDisk:
             return False
         error = self._strike(kind, data)
         if error is None:
+            self.owed.append((kind, handle, at, length, data))
             return True
-        answer = b""
-        if not error:
-            error, answer = self._do(kind, at, length, data)
-        sock.sendall(struct.pack(">II8s", SIMPLE_REPLY, error, handle) + answer)
+        self._answer(sock, error, kind, handle, at, length, data)
         return True
+
+    def _answer(self, sock: socket.socket, error: int, kind: int, handle: bytes, at: int, length: int,
+                data: bytes) -> None:
+        answer = b""
+        with self.answering:
+            if not error:
+                error, answer = self._do(kind, at, length, data)
+            sock.sendall(struct.pack(">II8s", SIMPLE_REPLY, error, handle) + answer)
+
+    def answer_all(self) -> int:
+        """From now on answer, and do first all that is owed; how much that was."""
+        self.fault = None
+        count = 0
+        while self.owed:
+            assert self.connection
+            self._answer(self.connection, 0, *self.owed.pop(0))
+            count += 1
+        return count
 
     def _strike(self, kind: int, data: bytes) -> int | None:
         """Count the request, and fail it when its turn has come: an error, 0, or None for no answer at all."""

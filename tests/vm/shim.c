@@ -8,7 +8,7 @@
  *   FREEZE UNFREEZE CREATE_IMAGE ATOMIC_RESTORE FREE FREE_SWAP_PAGES S2RAM SET_SWAP_AREA
  *   GET_IMAGE_SIZE PLATFORM_SUPPORT POWER_OFF PREF_IMAGE_SIZE AVAIL_SWAP_SIZE ALLOC_SWAP_PAGE
  *   SNAPREAD (read or readv of /dev/snapshot)   SNAPWRITE (write or writev to it)
- *   READ WRITE (block devices; an asynchronous batch is one WRITE)   SYNC (fsync, fdatasync)
+ *   READ WRITE (block devices; an asynchronous batch is one WRITE)   SYNC (fsync, fdatasync, asynchronous ones)
  *   REBOOT   ALLOC (malloc and its kin)   MMAP
  *
  *   SHIM_FAIL=NAME:N:ERROR    the Nth call of NAME fails with ERROR (ENOMEM, EIO, ... or a number);
@@ -394,6 +394,11 @@ int reboot(int how)
 	return (int)call6(SYS_reboot, 0xfee1dead, 672274793, how, 0, 0, 0);
 }
 
+static bool is_sync(long requests)
+{
+	return (*(struct iocb **)requests)->aio_lio_opcode == IOCB_CMD_FSYNC;
+}
+
 /* Asynchronous requests come this way, and some programs' reboot. */
 long syscall(long number, ...)
 {
@@ -407,7 +412,7 @@ long syscall(long number, ...)
 	if (number == SYS_reboot && refused(REBOOT))
 		return -1;
 	/* a disk's error comes with the completion, not with the submission */
-	if (number == SYS_io_submit && atomic_load(&frozen) && refused(WRITE))
+	if (number == SYS_io_submit && atomic_load(&frozen) && refused(is_sync(a[2]) ? SYNC : WRITE))
 		atomic_fetch_add(&bad_events, 1);
 	result = call6(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	if (number == SYS_io_getevents && result > 0 && atomic_load(&bad_events) > 0) {
