@@ -93,6 +93,11 @@ def file_of(path: Path, name: str) -> bytes:
                           stderr=subprocess.DEVNULL).stdout
 
 
+def btrfs_has_log(path: Path) -> bool:
+    """Is there something that the next mount replays, also a read-only one? (log_root of the superblock)"""
+    return any(read_at(path, 65536 + 0x60, 8))
+
+
 def copy(source: Path, target: Path) -> None:
     """Copy a disk image; holes stay holes."""
     subprocess.run(["cp", "--sparse=always", "--reflink=auto", str(source), str(target)], check=True)
