@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -119,6 +120,97 @@ START_TEST(test_full_pipe)
 	char first[32] = "";
 	ck_assert_int_gt(read(out[0], first, sizeof first - 1), 0);
 	ck_assert(!strncmp(first, "tester: line 0\n", 15));
+}
+END_TEST
+
+/* ---- while tasks are frozen: to the kernel's log and a mirror, and to everybody else afterwards ---- */
+
+static int kernel_log[2] = {-1, -1};
+static char mirrored[4096];
+
+/* The kernel's log is a pipe here, /dev/log is nobody's; all else is as it is. */
+int open(const char *path, int flags, ...)
+{
+	va_list ap;
+
+	if (!strcmp(path, "/dev/kmsg"))
+		return fcntl(kernel_log[1], F_DUPFD_CLOEXEC, 3);
+	va_start(ap, flags);
+	unsigned mode = flags & O_CREAT ? va_arg(ap, unsigned) : 0;
+	va_end(ap);
+	return openat(AT_FDCWD, path, flags, mode);
+}
+
+int connect(int fd, const struct sockaddr *to, socklen_t size)
+{
+	(void)fd, (void)to, (void)size;
+	errno = ECONNREFUSED;
+	return -1;
+}
+
+static void mirror(void *ctx, const char *line, size_t len)
+{
+	ck_assert_ptr_eq(ctx, mirrored);
+	strncat(mirrored, line, len);
+}
+
+START_TEST(test_held)
+{
+	catch_messages();
+	ck_assert(!pipe2(kernel_log, O_NONBLOCK));
+	log_mirror(mirror, mirrored);
+	log_error("before");
+	must_say(err[0], "tester: before\n");
+	log_hold();
+	log_note("a note");
+	log_error("an error");
+	must_say(out[0], "");
+	must_say(err[0], "");
+	must_say(kernel_log[0], "tester: a note\ntester: an error\n");
+	ck_assert_str_eq(mirrored, "tester: a note\ntester: an error\n");
+	log_release();
+	must_say(out[0], "tester: a note\n");
+	must_say(err[0], "tester: an error\n");
+	log_mirror(NULL, NULL);
+	log_note("after");
+	must_say(out[0], "tester: after\n");
+	must_say(kernel_log[0], "");
+}
+END_TEST
+
+/* What does not fit is dropped, whole lines at a time. */
+START_TEST(test_held_too_much)
+{
+	char text[16384] = "";
+
+	catch_messages();
+	log_hold();
+	for (int i = 0; i < 1000; i++)
+		log_note("line %d", i);
+	log_release();
+	ssize_t n = read(out[0], text, sizeof text - 1);
+	ck_assert_int_gt(n, 4000);
+	ck_assert(!strncmp(text, "tester: line 0\n", 15) && text[n - 1] == '\n');
+	log_hold();
+	log_note("again");
+	log_release();
+	must_say(out[0], "tester: again\n");
+}
+END_TEST
+
+START_TEST(test_system_log)
+{
+	char line[64], wanted[64];
+
+	catch_messages();
+	ck_assert(!pipe2(kernel_log, O_NONBLOCK));
+	log_system("resumed in %d s", 3);
+	ssize_t n = read(kernel_log[0], line, sizeof line - 1);
+	ck_assert_int_gt(n, 0);
+	line[n] = 0;
+	snprintf(wanted, sizeof wanted, "<29>tester[%d]: resumed in 3 s", (int)getpid());
+	ck_assert_str_eq(line, wanted);
+	must_say(out[0], "");
 }
 END_TEST
 
@@ -290,6 +382,9 @@ int main(void)
 	tcase_add_test(t, test_levels);
 	tcase_add_test(t, test_log_fault);
 	tcase_add_test(t, test_full_pipe);
+	tcase_add_test(t, test_held);
+	tcase_add_test(t, test_held_too_much);
+	tcase_add_test(t, test_system_log);
 	tcase_add_test(t, test_one_by_one);
 	tcase_add_test(t, test_one_by_one_fails);
 	tcase_add_test(t, test_silent_read);
