@@ -10,8 +10,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Of the memory a save may take, the write queue's part. */
-enum { QUEUE_SHARE = 16 };
+enum {
+	QUEUE_SHARE = 16,  /* of the memory a save may take, the write queue's part */
+	OWN_PAGES = 2048,  /* room for an image's own pages */
+	RECORD_SHARE = 64, /* of the pages, at least what their records take */
+};
 
 struct save {
 	struct save_options o;
@@ -109,6 +112,11 @@ int save_plan(struct save_options *o, size_t limit, size_t *size)
 			return fault(E_MEMORY, 0, "saving needs %zu KiB, %zu KiB may be taken", a.used >> 10,
 				     limit >> 10);
 	}
+}
+
+uint64_t save_room(uint64_t raw, uint32_t page_size)
+{
+	return round_up(raw + raw / RECORD_SHARE + (uint64_t)OWN_PAGES * page_size, page_size);
 }
 
 /* ---- the three stages ---- */

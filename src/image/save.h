@@ -44,6 +44,9 @@ struct save *save_carve(struct arena *a, const struct save_options *o);
  */
 int save_plan(struct save_options *o, size_t limit, size_t *size);
 
+/* Bytes of an area that is large enough for @raw bytes of pages, even when they do not shrink at all. */
+uint64_t save_room(uint64_t raw, uint32_t page_size);
+
 /* What a save is made from and to. */
 struct save_input {
 	struct disk *disk;

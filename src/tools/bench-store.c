@@ -16,7 +16,6 @@
 enum {
 	QUEUE = 16384, /* requests: all buffers full of single pages, and more */
 	BATCH = 64,
-	META_PAGES = 2048, /* room for an image's own pages */
 };
 
 /* ---- nowhere, and memory ---- */
@@ -203,12 +202,6 @@ void paced_start(struct paced_disk *p, struct disk *below, unsigned read_rate, u
 
 /* ---- which it is ---- */
 
-/* An image that did not shrink at all, its records and its own pages. */
-static uint64_t room_for(uint64_t raw, uint32_t page_size)
-{
-	return round_up(raw + raw / 64 + META_PAGES * page_size, page_size);
-}
-
 static int open_memory(struct store *s, uint64_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -288,7 +281,7 @@ static int open_path(struct store *s, const char *path, uint64_t raw, uint32_t p
 		if (r == E_OK)
 			r = check_mark(s, page_size);
 	} else {
-		r = open_new_file(s, path, room_for(raw, page_size));
+		r = open_new_file(s, path, save_room(raw, page_size));
 		s->end = s->target.file.disk.size / page_size;
 	}
 	s->save = s->load = &s->target.file.disk;
@@ -297,7 +290,7 @@ static int open_path(struct store *s, const char *path, uint64_t raw, uint32_t p
 
 int store_open(struct store *s, const char *path, uint64_t raw, uint32_t page_size, bool keep)
 {
-	uint64_t room = room_for(raw, page_size);
+	uint64_t room = save_room(raw, page_size);
 	int r = paced_open(&s->paced);
 
 	s->target.fd = -1;

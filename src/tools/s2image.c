@@ -545,14 +545,6 @@ static int make_swap(const char *path, uint64_t bytes)
 	return r;
 }
 
-/* Room for the raw pages, their records and the image's own pages. */
-static uint64_t room_for(uint64_t raw)
-{
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
-	return round_up(raw + raw / 64 + 2048 * page, page);
-}
-
 /* Everything but swap is somebody's: refused without --destroy. */
 static int check_foreign(const char *path)
 {
@@ -582,10 +574,11 @@ static int ready_area(const char *path, uint64_t raw)
 {
 	struct stat st;
 	bool there = stat(path, &st) == 0;
+	uint64_t room = save_room(raw, (uint32_t)sysconf(_SC_PAGESIZE));
 	int r;
 
 	if (!there || (S_ISREG(st.st_mode) && st.st_size == 0))
-		return make_swap(path, room_for(raw));
+		return make_swap(path, room);
 	if ((r = check_active(path)) != E_OK || (!job.destroy && (r = check_foreign(path)) != E_OK))
 		return r;
 	r = open_image(path, TARGET_CLAIM);
@@ -598,7 +591,7 @@ static int ready_area(const char *path, uint64_t raw)
 		return fault(E_FOREIGN, 0, "it holds an image already; `s2image discard' gives it up");
 	if (r == E_BUSY || r == E_PRIVILEGE || !job.destroy)
 		return r == E_NOIMAGE ? fault(E_FOREIGN, 0, "it is no swap area; --destroy makes it one") : r;
-	return make_swap(path, size > room_for(raw) ? size : S_ISREG(st.st_mode) ? room_for(raw) : size);
+	return make_swap(path, S_ISREG(st.st_mode) && room > size ? room : size);
 }
 
 static void describe(struct header *h, uint64_t raw)
