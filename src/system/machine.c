@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/reboot.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -254,6 +255,13 @@ int machine_deep(const char *path, char now[MEM_SLEEP_TEXT])
 		"cannot suspend to RAM: %s offers `%s', not `deep'; switch S3 (\"Linux sleep\") on in the firmware's "
 		"setup if it has that, or use s2disk",
 		path, shown);
+}
+
+int machine_power_off(void)
+{
+	sync();
+	reboot(RB_POWER_OFF);
+	return fault(E_POWER, errno, "the machine cannot be powered off");
 }
 
 uint64_t machine_image_size(void)

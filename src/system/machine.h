@@ -52,6 +52,9 @@ enum { MEM_SLEEP_TEXT = 32 };
  */
 int machine_deep(const char *path, char now[MEM_SLEEP_TEXT]);
 
+/* Does not return but when that fails: E_POWER. */
+int machine_power_off(void);
+
 /* /sys/power/image_size, or UINT64_MAX when it cannot be read. */
 uint64_t machine_image_size(void);
 

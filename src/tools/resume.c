@@ -60,8 +60,8 @@ static struct job {
 	struct progress progress;
 	struct plymouth plymouth;
 	unsigned asked;
-	bool keep;	 /* stopped by a key: power off, the image stays */
-	char printk[64]; /* /proc/sys/kernel/printk before the load */
+	bool keep; /* stopped by a key: power off, the image stays */
+	struct loglevel loglevel;
 } job;
 
 static void usage(FILE *to)
@@ -365,7 +365,7 @@ static int off_unanswered(void)
 	log_fault(E_NOANSWER, job.path);
 	log_note("switching off; the image on %s is kept", job.path);
 	fault_clear();
-	return unlock_power_off();
+	return machine_power_off();
 }
 
 /* E_OK: the image, if it is sealed, can be opened.  Everything else has been said and done. */
@@ -499,42 +499,13 @@ static int load(void)
 /* The attempt does not count: it did not fail. */
 static int power_off(void)
 {
-	uint64_t none = 0;
-	struct kernel *k = &job.snapshot.kernel;
-
 	job.image.state.attempts--;
 	int r = image_write_state(&job.image);
 	if (r != E_OK)
 		return give_up(r);
 	log_note("the image on %s stays; powering off", job.path);
-	sync();
-	int e = k->ops->call(k, KERNEL_REBOOT, SHUTDOWN_POWEROFF, &none);
 	fault_clear();
-	return give_up(fault(E_POWER, e, "the machine cannot be powered off"));
-}
-
-/* `suspend loglevel' while it loads; when that fails, `max loglevel' or what was before. */
-static const char printk_path[] = "/proc/sys/kernel/printk";
-
-static void lower_loglevel(void)
-{
-	char level[16];
-
-	if (file_read_text(printk_path, job.printk, sizeof job.printk) < 0)
-		job.printk[0] = 0;
-	snprintf(level, sizeof level, "%d", job.conf.suspend_loglevel);
-	if (job.printk[0] && job.conf.suspend_loglevel >= 0)
-		file_write_text(printk_path, level);
-}
-
-static void raise_loglevel(void)
-{
-	char level[16];
-
-	if (!job.printk[0])
-		return;
-	snprintf(level, sizeof level, "%d", job.conf.max_loglevel);
-	file_write_text(printk_path, job.conf.max_loglevel >= 0 ? level : job.printk);
+	return give_up(machine_power_off());
 }
 
 static void restore_failed(void *ctx)
@@ -555,7 +526,7 @@ static int run(void)
 		r = unlock();
 	if (r != E_OK)
 		return r;
-	lower_loglevel();
+	loglevel_set(&job.loglevel, job.conf.suspend_loglevel);
 	r = load();
 	job.image.disk = &job.target.file.disk;
 	ahead_close(job.ahead);
@@ -619,7 +590,7 @@ int main(int argc, char **argv)
 	r = run();
 	ahead_close(job.ahead);
 	forget_key();
-	raise_loglevel();
+	loglevel_reset(&job.loglevel, job.conf.max_loglevel);
 	snapshot_close(&job.snapshot);
 	target_leave(&job.target, r);
 	arena_close(&job.arena);

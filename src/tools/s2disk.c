@@ -2,21 +2,13 @@
 /* s2disk: saves the machine to a swap area and powers it off; called s2both, suspends it to RAM instead. */
 #include <config.h>
 
-#include "base/arena.h"
+#include "tools/s2disk.h"
+
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/pool.h"
-#include "system/area.h"
-#include "system/fingerprint.h"
-#include "system/hibernate.h"
-#include "system/machine.h"
-#include "tools/check.h"
-#include "tools/config.h"
-#include "tools/progress.h"
-#include "tools/recipient.h"
-#include "tools/tool.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,37 +26,9 @@
 
 enum { STACK_TOUCHED = 256 << 10 };
 
-/* Everything a save needs; static, so that it is in memory and locked like the rest. */
-static struct job {
-	struct config conf;
-	struct area area;
-	struct target target;
-	struct mark mark;
-	struct snapshot snapshot;
-	struct save_options save;
-	struct recipient recipient;
-	struct seal seal;
-	struct arena arena;
-	struct fs_list *mounted;
-	struct fingerprint fingerprint[FINGERPRINTS_MAX];
-	struct image image;
-	struct hibernate h;
-	uint8_t *fingerprint_scratch;
-	sigset_t signals;
-	char printk[64];	/* /proc/sys/kernel/printk before */
-	int kmsg;		/* where a failed freeze names its task, -1 = not to be had */
-	bool swapped_on;	/* by us */
-	bool to_ram;		/* called s2both */
-	const char *measure;	/* compressors to try instead of hibernating, NULL = hibernate */
-	uint64_t began, imaged; /* ns */
-	char mem_sleep[MEM_SLEEP_TEXT];
-	struct progress progress;
-	bool check, json, force, print_target;
-	struct checker checker;
-} job;
+struct s2disk job;
 
 static const char mem_sleep_path[] = "/sys/power/mem_sleep";
-static const char zswap_path[] = "/sys/module/zswap/parameters/enabled";
 
 static void usage(FILE *to)
 {
@@ -477,52 +441,6 @@ static uint64_t seconds(void *ctx)
 	return (uint64_t)time(NULL);
 }
 
-static void say_event(void *ctx, enum hibernate_event e, uint64_t a, uint64_t b)
-{
-	(void)ctx;
-	switch (e) {
-	case EVENT_SMALLER:
-		log_note("not enough memory for the image; trying one of %llu MiB", (unsigned long long)(a >> 20));
-		break;
-	case EVENT_SMALLEST:
-		log_note("swap is too small for this image; trying the smallest");
-		break;
-	case EVENT_IMAGE:
-		job.imaged = clock_ns();
-		log_verbose("image of %llu KiB", (unsigned long long)(a >> 10));
-		break;
-	case EVENT_SAVED:
-		log_verbose("saved %llu KiB in %llu KiB", (unsigned long long)(a >> 10), (unsigned long long)(b >> 10));
-		break;
-	case EVENT_MARKED:
-		progress_say(&job.progress, job.to_ram ? "saved; suspending to RAM" : "saved; powering off");
-		break;
-	case EVENT_RAM_FAIL:
-		log_error("suspending to RAM failed (error %llu); powering off, the image stands",
-			  (unsigned long long)a);
-		break;
-	case EVENT_WOKEN:
-		log_error("the power-off was refused by a wake-up event; going on");
-		break;
-	case EVENT_POWER_FAIL:
-		log_error("the power-off failed (error %llu)", (unsigned long long)a);
-		break;
-	case EVENT_STUCK:
-		log_error("the machine is saved but cannot be switched off: switch it off by hand");
-		break;
-	case EVENT_KEY_LEFT:
-		log_error("the wrapped key of the image could not be overwritten on the disk%s%s", a ? ": " : "",
-			  a ? strerrordesc_np((int)a) : "");
-		break;
-	case EVENT_FROZEN:
-		progress_say(&job.progress, "tasks are stopped; making the image");
-		break;
-	case EVENT_AWAKE:
-	case EVENT_RESTORED:
-		break;
-	}
-}
-
 /* ---- what surrounds the freeze ---- */
 
 static void block_signals(void)
@@ -538,46 +456,6 @@ static void block_signals(void)
 	sigaddset(&all, SIGTTIN);
 	sigaddset(&all, SIGTTOU);
 	sigprocmask(SIG_BLOCK, &all, NULL);
-}
-
-static void set_loglevel(void)
-{
-	static const char path[] = "/proc/sys/kernel/printk";
-	char level[16];
-
-	job.printk[0] = 0;
-	if (job.conf.suspend_loglevel < 0)
-		return;
-	snprintf(level, sizeof level, "%d", job.conf.suspend_loglevel);
-	if (file_read_text(path, job.printk, sizeof job.printk) < 0 || !file_write_text(path, level))
-		log_verbose("cannot set the kernel's log level");
-}
-
-static void reset_loglevel(void)
-{
-	if (job.printk[0])
-		file_write_text("/proc/sys/kernel/printk", job.printk);
-}
-
-/* The kernel writes "task:NAME" for each that would not freeze to its log, and nothing to us. */
-static void name_unfrozen(void)
-{
-	char record[2048];
-	ssize_t n;
-
-	while (job.kmsg >= 0 && ((n = read(job.kmsg, record, sizeof record - 1)) > 0 || (n < 0 && errno == EPIPE))) {
-		if (n < 0)
-			continue;
-		record[n] = 0;
-		char *text = strchr(record, ';');
-		char *end = text ? strchr(text, '\n') : NULL;
-		if (!text)
-			continue;
-		if (end)
-			*end = 0;
-		if (!strncmp(text + 1, "task:", 5) || strstr(text, "refusing to freeze"))
-			log_error("kernel: %s", text + 1);
-	}
 }
 
 static void fill_hibernate(void)
@@ -597,7 +475,7 @@ static void fill_hibernate(void)
 	h->fingerprints = take_fingerprints;
 	h->fingerprint = job.fingerprint;
 	h->tick = while_saving;
-	h->event = say_event;
+	h->event = report_event;
 	h->random = draw_id;
 	h->now = seconds;
 	machine_describe(&h->header);
@@ -629,108 +507,6 @@ static int open_rest(void)
 	return r == E_OK ? E_OK : log_fault(r, "kernel");
 }
 
-/* ---- after it ---- */
-
-static unsigned long long mb_per_s(uint64_t bytes, uint64_t ns)
-{
-	return ns ? (unsigned long long)((double)bytes * 1000 / (double)ns) : 0;
-}
-
-/* "resumed: 280 MB saved as 110 MB in 3.2 s (87 MB/s, auto), loaded in 2.9 s (96 MB/s)" */
-static void put_result(char *out, size_t size)
-{
-	const struct trailer *t = job.h.awake ? save_trailer(job.h.save) : &job.image.trailer;
-	const struct state *s = &job.image.state;
-	size_t n = (size_t)snprintf(out, size, "%s", job.h.awake ? "woken" : "resumed");
-
-	if (!job.h.awake && !job.h.statistics)
-		return;
-	n += (size_t)snprintf(out + n, size - n, ": %llu MB saved as %llu MB in %.1f s (%llu MB/s, %s), ",
-			      (unsigned long long)(t->raw_bytes / 1000000),
-			      (unsigned long long)(t->stream_bytes / 1000000), (double)t->save_ns / 1e9,
-			      mb_per_s(t->raw_bytes, t->save_ns), job.save.adapt ? "auto" : job.save.codec->name);
-	if (job.h.awake)
-		snprintf(out + n, size - n, "not needed and given up");
-	else
-		snprintf(out + n, size - n, "loaded in %.1f s (%llu MB/s)", (double)s->load_ns / 1e9,
-			 mb_per_s(t->raw_bytes, s->load_ns));
-}
-
-static void say_result(void)
-{
-	char line[256];
-
-	put_result(line, sizeof line);
-	log_note("%s", line);
-	log_system("%s", line);
-	if (!job.conf.resume_pause)
-		return;
-	progress_say(&job.progress, line);
-	sleep(job.conf.resume_pause);
-}
-
-/* For the next --check. */
-static void remember_result(void)
-{
-	const struct trailer *t = &job.image.trailer;
-	const struct past_image p = {t->raw_bytes, t->stream_bytes, t->save_ns, job.image.state.load_ns};
-
-	if (job.h.statistics)
-		past_write("", &p);
-}
-
-/* Memory is short where half of it cannot be emptied; what was swapped out into it is a part of that. */
-static void explain_memory(void)
-{
-	struct swap_line swap[SWAPS_MAX];
-	int n = swaps_read("/proc/swaps", swap, SWAPS_MAX), i = 0;
-	char text[8];
-
-	while (i < n && !swap_is_zram(&swap[i]))
-		i++;
-	if (i < n)
-		log_error("%s keeps in memory what is swapped out: `swapoff %s' before moves it to %s", swap[i].path,
-			  swap[i].path, job.area.path);
-	if (file_read_text(zswap_path, text, sizeof text) > 0 && text[0] == 'Y')
-		log_error("zswap keeps in memory what is swapped out; a smaller max_pool_percent leaves more room");
-}
-
-static void explain(int code)
-{
-	uint64_t need = 0;
-
-	if (code == E_FREEZE)
-		name_unfrozen();
-	if (code == E_IO)
-		log_error(
-			"nothing is lost: the machine goes on, without an image; see what the kernel's log says of %s, "
-			"or name another `resume device'",
-			job.area.path);
-	if (code == E_MEMORY)
-		explain_memory();
-	if (code != E_NOSPACE)
-		return;
-	const struct trailer *t = save_trailer(job.h.save);
-	uint64_t stored = 0;
-	for (int i = 0; i < CODECS_MAX; i++)
-		stored += t->codec[i].stored;
-	if (t->raw_bytes)
-		need = (uint64_t)((double)job.h.header.image_bytes * (double)stored / (double)t->raw_bytes);
-	log_error(
-		"%s: about %llu MiB are needed for the smallest image at the ratio measured, %llu MiB were free; make "
-		"the swap area larger, or use `compressor = zstd'",
-		job.area.path, (unsigned long long)(need >> 20), (unsigned long long)(stored >> 20));
-}
-
-static void say_failure(int code)
-{
-	char what[AREA_PATH + 32];
-
-	snprintf(what, sizeof what, "%s%s%s", job.measure ? "not measured" : "not hibernated", code == E_IO ? ": " : "",
-		 code == E_IO ? job.area.path : "");
-	log_fault(code, what);
-}
-
 static void show(void)
 {
 	char line[AREA_PATH + 128];
@@ -758,37 +534,23 @@ static void select_sleep(bool deep)
 
 static int save_machine(void)
 {
-	set_loglevel();
+	loglevel_set(&job.loglevel, job.conf.suspend_loglevel);
 	select_sleep(true);
 	show();
 	log_hold();
 	int r = hibernate(&job.h);
 	log_release();
 	select_sleep(false);
-	reset_loglevel();
-	if (r != E_OK) {
-		say_failure(r);
-	} else if (!job.measure) {
-		remember_result();
-		say_result();
-	}
-	explain(r);
+	loglevel_reset(&job.loglevel, -1);
+	if (r != E_OK)
+		report_failure(r);
+	else if (!job.measure)
+		report_result();
 	show_no_more();
 	return r;
 }
 
 /* ---- measuring ---- */
-
-static void say_measured(const char *name)
-{
-	const struct trailer *t = save_trailer(job.h.save);
-	double raw = (double)t->raw_bytes / 1e6, stored = (double)t->stream_bytes / 1e6;
-	double prepare = (double)(job.imaged - job.began) / 1e9, write = (double)t->save_ns / 1e9;
-
-	printf("%-10s %9.0f %9.0f %6.2f %10.1f %8.1f %8.0f %8.1f\n", name, raw, stored, raw / stored, prepare, write,
-	       raw / write, prepare + write);
-	fflush(stdout);
-}
 
 /* A hibernation with compressor @name up to the mark, which is not set. */
 static int measure_one(const char *name)
@@ -810,7 +572,7 @@ static int measure_one(const char *name)
 	job.began = clock_ns();
 	r = save_machine();
 	if (r == E_OK)
-		say_measured(name);
+		report_measured(name);
 	munlockall();
 	seal_close(&job.seal);
 	if (disk_answers(&job.target.file.disk))

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "system/machine.h"
 
 #include <blkid/blkid.h>
 #include <ctype.h>
@@ -123,6 +124,38 @@ int tool_descriptor(const char *text, int *fd)
 		return fault(E_USAGE, 0, "`%s' is the number of no open descriptor", text);
 	*fd = (int)n;
 	return E_OK;
+}
+
+static const char printk_path[] = "/proc/sys/kernel/printk";
+
+static bool write_loglevel(int level)
+{
+	char text[16];
+
+	snprintf(text, sizeof text, "%d", level);
+	return file_write_text(printk_path, text);
+}
+
+void loglevel_set(struct loglevel *l, int level)
+{
+	l->changed = false;
+	if (file_read_text(printk_path, l->before, sizeof l->before) < 0)
+		l->before[0] = 0;
+	if (level < 0)
+		return;
+	l->changed = l->before[0] && write_loglevel(level);
+	if (!l->changed)
+		log_verbose("cannot set the kernel's log level");
+}
+
+void loglevel_reset(struct loglevel *l, int level)
+{
+	if (!l->before[0])
+		return;
+	if (level >= 0)
+		write_loglevel(level);
+	else if (l->changed)
+		file_write_text(printk_path, l->before);
 }
 
 static int open_failed(const char *path, int e, bool direct)

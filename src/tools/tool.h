@@ -33,8 +33,21 @@ bool tool_number(const char *text, uint64_t *out);
 
 /* A descriptor that is open, from its number; E_USAGE. */
 int tool_descriptor(const char *text, int *fd);
+
 /* Prints @s to stdout as a JSON string. */
 void tool_json_string(const char *s);
+
+/* How much the kernel writes to the console, for the time of a save or load. */
+struct loglevel {
+	char before[64]; /* of /proc/sys/kernel/printk; "" when it was not read */
+	bool changed;
+};
+
+/* Notes what it is, and sets it to @level unless that is below 0. */
+void loglevel_set(struct loglevel *l, int level);
+
+/* Sets it to @level, or back to what was noted when that is below 0; nothing before loglevel_set(). */
+void loglevel_reset(struct loglevel *l, int level);
 
 /* A device or file to read or write images on. */
 struct target {

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/reboot.h>
 #include <unistd.h>
 
 #define KEEP_FREE (64ull << 20)
@@ -193,11 +192,4 @@ int unlock_image(struct unlock *u)
 	stop_ahead(u);
 	crypt_burn_stack();
 	return r;
-}
-
-int unlock_power_off(void)
-{
-	sync();
-	reboot(RB_POWER_OFF);
-	return fault(E_POWER, errno, "the machine could not be switched off");
 }

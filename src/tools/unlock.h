@@ -23,7 +23,4 @@ struct unlock {
  */
 int unlock_image(struct unlock *u);
 
-/* Switches the machine off without another word to the disk; returns only when that failed: E_POWER. */
-int unlock_power_off(void);
-
 #endif
